@@ -77,9 +77,7 @@ class Search:
         return self._once.of(condition)
 
     def _tune(self, condition: Condition) -> Tuned:
-        echoing = condition != condition.plain
-        # Echoing that needs more than no echoing does is of no use.
-        bound = self.of(condition.plain).median if echoing else math.inf
+        bound = self._bound(condition)
         near = None if condition.near is None else self.of(condition.near)
         if (
             near is not None
@@ -93,9 +91,22 @@ class Search:
             lambda rate, so_far: self._try(condition, rate, so_far, bound),
             median,
         )
-        limit = min(self.most_fresh, _PATIENCE * bound)
-        runs = [self._run(condition, best, seed, limit) for seed in SEEDS]
+        runs = self._final_runs(condition, best, bound)
         return Tuned(condition, best, tried, [self.count(run) for run in runs])
+
+    def final_runs(self, tuned: Tuned) -> list[Run]:
+        """Return the runs of a condition with its best rate."""
+        bound = self._bound(tuned.condition)
+        return self._final_runs(tuned.condition, tuned.fifths, bound)
+
+    def _bound(self, condition: Condition) -> float:
+        # Echoing that needs more than no echoing does is of no use.
+        echoing = condition != condition.plain
+        return self.of(condition.plain).median if echoing else math.inf
+
+    def _final_runs(self, condition: Condition, rate: int, bound: float) -> list[Run]:
+        limit = min(self.most_fresh, _PATIENCE * bound)
+        return [self._run(condition, rate, seed, limit) for seed in SEEDS]
 
     def _try(
         self, condition: Condition, rate: int, tried: dict[int, Counts], bound: float

@@ -245,7 +245,9 @@ class Reporting:
 
         Nothing waits for losses on a device (CuPy's, tensors, `jax.Array`s): they
         count from the second batch after the report on. One that turns out not to be
-        finite is passed over.
+        finite is passed over. On a buffer's own device they are float16, bfloat16,
+        float32 or float64. With CUDA graphs call `report` after each replay. A state
+        that is taken waits for those that do not count yet, and keeps them.
 
         Args:
             info: the `BatchInfo` of the batch, or of a part of it.
@@ -256,7 +258,7 @@ class Reporting:
         Raises:
             SpecError: `loss` is not one number for each example of `info`.
             OptionError: a loss is not finite; or `info` is of no example of this epoch;
-                or the buffer has no `reuse="loss"`.
+                or the buffer has no `reuse="loss"`; or the stream is being captured.
 
         Examples:
             >>> buffer = EchoBuffer(

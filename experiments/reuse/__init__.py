@@ -1,0 +1,1 @@
+"""Reuse by losses: the parts of `experiments/loss_reuse.py`."""
