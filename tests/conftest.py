@@ -15,6 +15,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# Before anything imports NumPy or torch: their threads spin while they wait, which took
+# more than half of the processor's time where other tests ran beside them.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 # Before anything imports JAX: several devices to put batches on.
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 

@@ -201,6 +201,11 @@ class BaseStream:
         with context(device):
             call("cuStreamSynchronize", ctypes.c_void_p(self.ptr))
 
+    def record(self, event):
+        with context(self._check_device()):
+            call("cuEventRecord", event.handle, ctypes.c_void_p(self.ptr))
+        return event
+
 
 class Stream(BaseStream):
     null: BaseStream
@@ -255,7 +260,49 @@ def get_current_stream(device_id=-1):
     return _current().get(device, Stream.null)
 
 
+class Event:
+    def __init__(self, block=False, disable_timing=False):
+        self.handle = ctypes.c_void_p()
+        self._device = get_device()
+        self._world = world
+        with context(self._device):
+            flags = int(block) + 2 * int(disable_timing)
+            call("cuEventCreate", ctypes.byref(self.handle), flags)
+
+    def synchronize(self):
+        with context(self._device):
+            call("cuEventSynchronize", self.handle)
+
+    def __del__(self):
+        if self._world is world and os.getpid() == world.pid:
+            with context(self._device):
+                LIBRARY.cuEventDestroy_v2(self.handle)
+
+
 # ---- memory
+
+
+def pinned_memory(size):
+    """Pinned host memory as a buffer, freed with it."""
+    owner = PinnedMemory(size)
+    memory = (ctypes.c_ubyte * size).from_address(owner.ptr)
+    memory.owner = owner
+    return memory
+
+
+class PinnedMemory:
+    def __init__(self, size):
+        address = ctypes.c_void_p()
+        with context(get_device()):
+            call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(size), 0)
+        self._world = world
+        self._device = get_device()
+        self.ptr = address.value
+
+    def __del__(self):
+        if self._world is world and os.getpid() == world.pid:
+            with context(self._device):
+                LIBRARY.cuMemFreeHost(ctypes.c_void_p(self.ptr))
 
 
 class OutOfMemoryError(MemoryError):
@@ -313,6 +360,12 @@ class MemoryPointer:
 
     def __add__(self, offset):
         return MemoryPointer(self.mem, self.ptr - self.mem.ptr + offset)
+
+    def copy_to_host_async(self, to, size, stream):
+        with context(self.device_id):
+            arguments = ctypes.c_void_p(to), ctypes.c_uint64(self.ptr)
+            size, handle = ctypes.c_size_t(size), ctypes.c_void_p(stream.ptr)
+            call("cuMemcpyDtoHAsync_v2", *arguments, size, handle)
 
 
 def alloc(size):

@@ -34,6 +34,7 @@ class ndarray:
 
     size = property(lambda self: math.prod(self.shape))
     ndim = property(lambda self: len(self.shape))
+    flags = property(lambda self: SimpleNamespace(c_contiguous=_is_contiguous(self)))
     device = property(lambda self: fake_cuda.Device(self.data.device_id))
     T = property(lambda self: self._view(self._ghost().T))
 
@@ -136,6 +137,14 @@ def empty(shape, dtype=np.float64):
     return ndarray(shape, dtype)
 
 
+def ascontiguousarray(array):
+    if _is_contiguous(array):
+        return array
+    made = ndarray(array.shape, array.dtype)
+    made[...] = array
+    return made
+
+
 def asarray(array):
     if isinstance(array, ndarray):
         return array
@@ -214,11 +223,13 @@ def compile_using_nvrtc(source, options=()):
 
 cuda = SimpleNamespace(
     Device=fake_cuda.Device,
+    Event=fake_cuda.Event,
     ExternalStream=fake_cuda.ExternalStream,
     MemoryPointer=fake_cuda.MemoryPointer,
     Stream=fake_cuda.Stream,
     UnownedMemory=fake_cuda.UnownedMemory,
     alloc=fake_cuda.alloc,
+    alloc_pinned_memory=fake_cuda.pinned_memory,
     get_current_stream=fake_cuda.get_current_stream,
     set_allocator=fake_cuda.set_allocator,
     compiler=SimpleNamespace(

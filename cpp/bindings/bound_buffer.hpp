@@ -204,8 +204,8 @@ class BoundBuffer : public Methods {
         stats.expired);
   }
 
-  /// Reports losses, as many as records, without strides. None, a code, or kMismatch where
-  /// a record has not been put.
+  /// Reports losses, as many as records, without strides. None, a code, or kMismatch
+  /// where a record has not been put.
   py::object report(const py::array_t<std::int64_t>& records,
                     const py::array_t<float>& losses) {
     const std::shared_ptr<Core> buffer = hold();

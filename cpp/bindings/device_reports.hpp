@@ -25,9 +25,11 @@ class ReportingBuffer : public BoundBuffer<Core> {
   using Bound::Bound;
 
   /// Reports the losses at an address, in a type of LossType, of `count` records, or
-  /// one for all, once what is on `stream` has computed them. Returns a code.
+  /// one for all, once what is on `stream` has computed them. `owners`: of their
+  /// memory, which live until then. Returns a code.
   int report_at(std::uintptr_t records, std::uintptr_t losses, int type,
-                std::size_t count, bool one_for_all, std::uintptr_t stream) {
+                std::size_t count, bool one_for_all, std::uintptr_t stream,
+                const py::object& /*owners*/) {
     return with_reports([&](cuda::LossReports& reports) {
       const bool reported = reports.report(
           {records, losses, static_cast<cuda::LossType>(type), count, one_for_all},
@@ -80,6 +82,40 @@ class ReportingBuffer : public BoundBuffer<Core> {
     return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
   }
 };
+
+/// Says where two arrays of NumPy lie, as report_at() takes them, if they have no gaps:
+/// int64 `[n]`, and numbers of a LossType, `[n]` or one. Returns the objects that own
+/// their memory, their addresses, the type, n, and whether there is one loss; else
+/// None.
+inline py::object loss_vectors(const py::object& index, const py::object& loss) {
+  if (!py::isinstance<py::array>(index) || !py::isinstance<py::array>(loss))
+    return py::none();
+  const py::array arrays[] = {py::reinterpret_borrow<py::array>(index),
+                              py::reinterpret_borrow<py::array>(loss)};
+  const bool is_one = arrays[1].ndim() == 0;
+  for (const py::array& each : arrays)
+    if ((each.flags() & py::array::c_style) == 0 || each.dtype().byteorder() != '=')
+      return py::none();
+  if (arrays[0].ndim() != 1 || arrays[0].dtype().kind() != 'i' ||
+      arrays[0].itemsize() != sizeof(std::int64_t) || arrays[1].dtype().kind() != 'f' ||
+      (!is_one && (arrays[1].ndim() != 1 || arrays[1].shape(0) != arrays[0].shape(0))))
+    return py::none();
+  cuda::LossType type = cuda::LossType::kHalf;
+  if (arrays[1].itemsize() == sizeof(float)) type = cuda::LossType::kFloat;
+  if (arrays[1].itemsize() == sizeof(double)) type = cuda::LossType::kDouble;
+  if (static_cast<std::size_t>(arrays[1].itemsize()) != cuda::bytes_of(type))
+    return py::none();
+  const auto owner = [](const py::array& array) -> py::object {
+    py::object base = array;
+    while (py::isinstance<py::array>(base))
+      base = py::reinterpret_borrow<py::array>(base).base();
+    return base ? base : py::none();
+  };
+  return py::make_tuple(owner(arrays[0]), owner(arrays[1]),
+                        reinterpret_cast<std::uintptr_t>(arrays[0].data()),
+                        reinterpret_cast<std::uintptr_t>(arrays[1].data()),
+                        static_cast<int>(type), arrays[0].shape(0), is_one);
+}
 
 /// Registers its methods.
 template <class Bound>

@@ -67,6 +67,7 @@ void register_device(py::module_& m) {
   m.def("load_driver", [](const std::string& library) {
     echobuf::cuda::Driver::load(library.c_str());
   });
+  m.def("loss_vectors", &echobuf::python::loss_vectors);
   py::class_<DeviceHandle>(m, "Device")
       .def(py::init<const std::string&, int>(), py::arg("library"), py::arg("ordinal"))
       .def("memory", &DeviceHandle::memory)

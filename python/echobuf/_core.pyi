@@ -304,6 +304,10 @@ TWICE: int
 CAPTURING: int
 RESIZE: int
 
+def loss_vectors(
+    index: object, loss: object, /
+) -> tuple[object, object, int, int, int, int, bool] | None: ...
+
 class DeviceBuffer(_Bound):
     def __init__(
         self,
@@ -326,6 +330,7 @@ class DeviceBuffer(_Bound):
         count: int,
         one_for_all: bool,
         stream: int,
+        owners: object,
         /,
     ) -> int: ...
     def report_late(
@@ -380,6 +385,7 @@ class RaggedDeviceBuffer(_Bound):
         count: int,
         one_for_all: bool,
         stream: int,
+        owners: object,
         /,
     ) -> int: ...
     def report_late(

@@ -19,7 +19,8 @@ class BatchInfo(NamedTuple):
             of `put`, from 0 on; with `unit="batch"` that of the batch.
         echo: int32 `[n]`, how many times the example was served before in its epoch: 0
             for the first use.
-        weight: float32 `[n]`, the weight of the example in a mean of losses: 1.
+        weight: float32 `[n]`, the weight of the example in a mean of losses: 1, or
+            1 / (1 - `thin`) where `reuse="loss"` might have left the example out.
         version: int64 `[n]`, the `version` that the example was put with, else 0.
 
     Examples:

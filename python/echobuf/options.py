@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -45,7 +45,7 @@ class Options:
     max_bytes: int | None
     ragged: RaggedOptions
     with_info: bool = False
-    reuse: ReuseOptions = ReuseOptions()
+    reuse: ReuseOptions = field(default_factory=ReuseOptions)
 
     @property
     def whole_batches(self) -> bool:

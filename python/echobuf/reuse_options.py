@@ -48,7 +48,7 @@ class ReuseOptions:
         return {"by_loss": self.by_loss, "thin": self.thin, "max_staleness": staleness}
 
     def state_arguments(self) -> dict[str, Any]:
-        """Return the arguments that the order of batches depends on, if any is given."""
+        """Return the arguments that the order of batches depends on, where given."""
         reuse = {"reuse": "loss", "thin": self.thin} if self.by_loss else {}
         if self.max_staleness is None:
             return reuse

@@ -40,14 +40,14 @@ _LEARNT = (
     "transform",
     "transform_numbers",  # states of before lack it
 )  # a loader may know them with its first item only
-_OF_SOME = {  # of states that these were given for alone
+_OF_SOME = (  # of states that these were given for alone
     "payload_bytes",
     "max_rows",
     "pack_to",
     "reuse",
     "thin",
     "max_staleness",
-}
+)
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def _check_parts(body: State) -> None:
 def check_arguments(theirs: State, ours: State) -> None:
     """Raise `StateError` if a state's arguments are not those that are used here."""
     _check_unit_of_size(theirs, ours)
-    ours = {**dict.fromkeys(_OF_SOME & theirs.keys()), **ours}
+    ours = {**dict.fromkeys(name for name in _OF_SOME if name in theirs), **ours}
     for name, own in ours.items():
         other = theirs.get(name)
         if name in _LEARNT and (own is None or other is None):

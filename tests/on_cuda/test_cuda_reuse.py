@@ -1,5 +1,6 @@
 """Passes that leave records out, on the simulated driver: as they are on the CPU."""
 
+import contextlib
 import itertools
 import json
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import echobuf
+from echobuf import transforms as t
 from echobuf.testing import simulated_cuda
 from helpers import WAIT_S, Worker
 from ragged_graph_memory import SPEC as RAGGED
@@ -181,6 +183,63 @@ def test_a_state_of_one_goes_on_on_the_other(kernels):
     with simulated_cuda(1, kernels):
         for state in states[2:-1:5]:
             assert resumed("cuda", kwargs, state) == resumed("cpu", kwargs, state)
+
+
+IMAGES = echobuf.Field((6, 7, 3), np.uint8)
+CHAIN = [
+    t.RandomCrop(5),
+    t.RandomHorizontalFlip(alternate=True),
+    t.ToDtype(np.float32),
+]
+
+
+def images(device, kwargs, *, whole=False):
+    """All batches of images, augmented."""
+    chance = np.random.default_rng(4)
+    batches = []
+    with echobuf.EchoBuffer(
+        echobuf.Field((2, 6, 7, 3), np.uint8) if whole else IMAGES,
+        transform=CHAIN,
+        device=device,
+        **kwargs,
+    ) as buffer:
+        for number in range(30):
+            stacked = chance.integers(0, 256, (2, 6, 7, 3), np.uint8)
+            put = buffer.put if whole else buffer.put_batch
+            put(stacked, timeout=WAIT_S, version=number)
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    images_of_batch(buffer, batches, timeout=0)
+        buffer.close()
+        with contextlib.suppress(StopIteration):
+            while True:
+                images_of_batch(buffer, batches, timeout=WAIT_S)
+    return batches
+
+
+def images_of_batch(buffer, batches, timeout):
+    batch, info = buffer.next_batch(timeout=timeout)
+    index = np.array(info.index)
+    batches.append((np.array(batch).tobytes(), np.array(info.echo).tolist()))
+    if "reuse" in buffer_arguments(buffer):
+        buffer.report(info._replace(index=index), losses(index))
+
+
+@pytest.mark.parametrize("kernels", ["host", "ptx"])
+@pytest.mark.parametrize("case", ["both", "expiry"])
+def test_augmentations_are_those_of_the_cpu(case, kernels):
+    kwargs = KWARGS | CASES[case]
+    on_cpu = images("cpu", kwargs)
+    with simulated_cuda(1, kernels):
+        assert images("cuda", kwargs) == on_cpu
+
+
+def test_augmentations_of_whole_batches_are_too():
+    kwargs = {"window": 6, "factor": 3, "seed": 3, "with_info": True, "unit": "batch"}
+    kwargs |= BY_LOSS
+    on_cpu = images("cpu", kwargs, whole=True)
+    with simulated_cuda(1):
+        assert images("cuda", kwargs, whole=True) == on_cpu
 
 
 def ragged_batches(device, kwargs):

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selective_runs import LOSSES, infos_of, make, next_infos, reference, rounded, written
+from selective_runs import (
+    LOSSES,
+    infos_of,
+    make,
+    next_infos,
+    reference,
+    rounded,
+    written,
+)
 
 from helpers import WAIT_S, example, on_device, options, stack
 
@@ -17,7 +25,7 @@ VERSIONS = st.lists(st.integers(0, 6), min_size=1, max_size=60)
 
 
 def versions_of(steps, late):
-    """A version for each example: it rises, and every `late`-th example is an old one."""
+    """A version for each example: it rises, and each `late`-th is an old one."""
     versions, newest = [], 0
     for number, step in enumerate(steps):
         newest += max(step - 3, 0)

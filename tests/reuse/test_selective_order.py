@@ -46,7 +46,9 @@ def cycled(draw):
 
 @settings(deadline=None, max_examples=150)
 @given(options(), THIN, st.integers(0, 120), PUT_SIZES, st.data())
-def test_draws_uses_and_weights_are_those_of_the_reference(kwargs, thin, n, sizes, data):
+def test_draws_uses_and_weights_are_those_of_the_reference(
+    kwargs, thin, n, sizes, data
+):
     kwargs |= {"reuse": "loss", "thin": thin}
     expected = reference(kwargs, n)
     reports = itertools.cycle([[1.0], *cycled(data.draw)])

@@ -15,7 +15,8 @@ import worker_data
 from echobuf.loader.loader import internals_of
 from echobuf.workers.process import WorkerProcess, join_all
 from helpers import WAIT_S, until
-from worker_data import Numbers, Troubled, ids, load, workers_alive
+from worker_data import Numbers, Troubled, ids, workers_alive
+from worker_data import load_spawned as load
 
 N = 400
 

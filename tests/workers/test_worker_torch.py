@@ -9,14 +9,15 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 from echobuf.workers.main import when_imported
-from worker_data import load
+from worker_data import load_spawned
 
 
-def test_a_dataset_that_imports_torch_with_its_first_example():
+def test_a_dataset_that_imports_torch_with_its_first_example(monkeypatch):
     pytest.importorskip("torch")
     from late_torch import LateTorch
 
-    loader = load(LateTorch(24), 2, factor=1, window=4)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")  # torch would start so many
+    loader = load_spawned(LateTorch(24), 2, factor=1, window=4)
     rows = {tuple(row) for batch in loader for row in batch["x"].tolist()}
     assert {row[:3] for row in rows} <= {(0, 1, 1), (1, 1, 1)}
     assert len({row[3] for row in rows}) == 24  # no two draw the same

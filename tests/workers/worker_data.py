@@ -186,8 +186,20 @@ def refuse(number: int) -> None:
 # ---- on the trainer's side
 
 
+multiprocessing.set_forkserver_preload(["echobuf.workers.main"])
+
+
 def load(dataset: Any, workers: int, **kwargs: Any) -> echobuf.EchoLoader:
-    return echobuf.EchoLoader(dataset, num_workers=workers, **{**KWARGS, **kwargs})
+    """Return a loader whose workers are forked, which takes a tenth of the time.
+
+    Those of most other folders are spawned, as they are unless a user says otherwise.
+    """
+    usual = {**KWARGS, "multiprocessing_context": "forkserver"}
+    return echobuf.EchoLoader(dataset, num_workers=workers, **{**usual, **kwargs})
+
+
+def load_spawned(dataset: Any, workers: int, **kwargs: Any) -> echobuf.EchoLoader:
+    return load(dataset, workers, multiprocessing_context="spawn", **kwargs)
 
 
 def ids(batches: Any) -> list[list[int]]:

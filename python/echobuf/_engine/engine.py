@@ -8,7 +8,12 @@ from echobuf import _core, state
 from echobuf._engine import ragged
 from echobuf._engine.arrays import put_tree
 from echobuf._engine.backends import HostBackend, make_backend
-from echobuf._engine.output import BatchFunctions, add_info, make_output_spec
+from echobuf._engine.output import (
+    BatchFunctions,
+    add_info,
+    check_partners,
+    make_output_spec,
+)
 from echobuf._engine.reports import ReportedDraws, Reports
 from echobuf._engine.termination import Termination
 from echobuf._engine.versions import Versions, check_versions, other_count
@@ -97,6 +102,7 @@ class Engine:
             self.spec, transform, whole=options.whole_batches
         )
         ragged.check_output(self.spec, self.output, options)
+        check_partners(self.output, options)
         if options.with_info:
             self.output = add_info(self.output, whole=options.whole_batches)
         self.backend: HostBackend | CudaBackend = make_backend(

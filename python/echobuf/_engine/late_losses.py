@@ -17,6 +17,8 @@ Reported: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 def host_array(values: Any) -> npt.NDArray[Any]:
     """Return an array in host memory; of what a device computes, wait for it."""
+    if type(values) is np.ndarray and values.dtype.kind in "fiu":
+        return values
     if hasattr(values, "detach"):  # a tensor
         values = values.detach().cpu()
         if values.is_floating_point() and values.element_size() < 4:
@@ -37,7 +39,7 @@ def later(index: Any, loss: Any) -> Callable[[], Reported] | None:
     if getattr(loss, "is_cuda", False):
         return _of_torch(index, loss)
     if _is_cupys(loss):
-        return _of_cupy(index, loss)
+        return _CupyLosses(index, loss)
     devices = getattr(loss, "devices", None)
     if callable(devices) and any(each.platform != "cpu" for each in devices()):
         return _of_jax(index, loss)
@@ -70,22 +72,29 @@ def _is_cupys(values: Any) -> bool:
     return cupy is not None and isinstance(values, cupy.ndarray)
 
 
-def _of_cupy(index: Any, loss: Any) -> Callable[[], Reported]:
-    import cupy
+class _CupyLosses:
+    """Losses that are on their way to pinned memory, which must stay until then."""
 
-    with loss.device:
-        stream = cupy.cuda.get_current_stream()
-        copies = [
-            _cupys_copy(cupy, each, stream) if _is_cupys(each) else each
-            for each in (index, loss)
-        ]
-        done = stream.record(cupy.cuda.Event(block=True, disable_timing=True))
+    def __init__(self, index: Any, loss: Any) -> None:
+        import cupy
 
-    def wait() -> Any:
-        done.synchronize()
-        return tuple(map(host_array, copies))
+        with loss.device:
+            stream = cupy.cuda.get_current_stream()
+            self._copies = [
+                _cupys_copy(cupy, each, stream) if _is_cupys(each) else each
+                for each in (index, loss)
+            ]
+            event = cupy.cuda.Event(block=True, disable_timing=True)
+            self._done = stream.record(event)
 
-    return wait
+    def __call__(self) -> Reported:
+        self._done.synchronize()
+        index, loss = map(host_array, self._copies)
+        return index, loss
+
+    def __del__(self) -> None:
+        if hasattr(self, "_done"):
+            self._done.synchronize()
 
 
 def _cupys_copy(cupy: Any, array: Any, stream: Any) -> npt.NDArray[Any]:

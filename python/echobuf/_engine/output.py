@@ -19,6 +19,7 @@ from echobuf.spec import Spec, describe, make_spec
 if TYPE_CHECKING:
     from echobuf._engine.backends import HostBackend
     from echobuf.cuda.backend import CudaBackend
+    from echobuf.options import Options
     from echobuf.transforms.lambdas import BatchFunction
 
 
@@ -107,6 +108,20 @@ def make_output_spec(spec: Spec, transform: Any, *, whole: bool) -> OutputSpec:
     from echobuf.transforms.mapping import make
 
     return make(spec, transform, whole=whole)
+
+
+def check_partners(output: OutputSpec, options: Options) -> None:
+    """Raise `OptionError` for mixes where passes may leave their partners out."""
+    if not options.reuse.any or options.whole_batches:
+        return
+    if any(plan is not None and plan.mixes for _, plan in output.plans):
+        name, value = "max_staleness", str(options.reuse.max_staleness)
+        if options.reuse.by_loss:
+            name, value = "reuse", "'loss'"
+        raise OptionError(
+            f"`transform` mixes examples with a partner, which a pass may leave out, "
+            f"since `{name}` is {value}; leave `{name}` out, or mix in your step."
+        )
 
 
 class _Batch:

@@ -181,7 +181,7 @@ class DeviceArrays(ABC):
         numbers, shape, dtype = vector_of(index, "info.index", self._ordinal)
         place, of_loss, kind = vector_of(loss, "loss", self._ordinal)
         number, one = check_losses(shape, dtype, of_loss, kind, whole=whole)
-        return Losses(numbers, place, number, shape[0], one, stream, (index, loss))
+        return numbers, place, number, shape[0], one, stream, (index, loss)
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
         """Return the caller's arrays if they are contiguous, else new ones."""

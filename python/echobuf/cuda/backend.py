@@ -54,6 +54,7 @@ class CudaBackend:
         core_options: _core.BufferOptions,
     ) -> None:
         self._options = options
+        self._whole = options.whole_batches
         self._device = open_device(options.device)
         self._needs = self.buffer_class.needs(core_options)
         self._check_capacity(core_options)
@@ -217,14 +218,12 @@ class CudaBackend:
             SpecError: they are not one number for each example, or on another device.
             OptionError: the stream is being captured.
         """
-        whole = self._options.whole_batches
-        found = self._arrays.losses(index, loss, whole=whole)
+        found = self._arrays.losses(index, loss, whole=self._whole)
         if found is None:
             return None
         self._check_process()
         try:
-            # The arrays live until the copies are enqueued.
-            code = self.core.report_at(*found[:-1])
+            code = self.core.report_at(*found)
         except _core.CudaError as error:
             raise device_error(self._device.name, error) from None
         if code == _core.CAPTURING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,26 +11,13 @@ from echobuf.errors import SpecError
 _NAMES = ("float16", "bfloat16", "float32", "float64")  # numbered as LossType
 
 
-class Losses(NamedTuple):
-    """Losses of examples, in a device's memory without gaps.
+Losses: TypeAlias = tuple[int, int, int, int, bool, int, Any]
+"""Losses of examples, in a device's memory without gaps, as the core takes them.
 
-    Attributes:
-        numbers: address of the examples' numbers, int64.
-        loss: address of the losses.
-        kind: number of their type.
-        examples: how many there are.
-        one_for_all: there is one loss, for all examples.
-        stream: handle of the stream that they are computed on.
-        owners: arrays that keep the memory until the copy is enqueued.
-    """
-
-    numbers: int
-    loss: int
-    kind: int
-    examples: int
-    one_for_all: bool
-    stream: int
-    owners: tuple[Any, ...]
+The address of the examples' numbers, int64; that of the losses, and the number of their
+type; how many examples there are; whether there is one loss for all; the handle of the
+stream that they are computed on; the arrays, which live until the copy is enqueued.
+"""
 
 
 def check_losses(

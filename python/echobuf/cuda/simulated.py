@@ -223,9 +223,22 @@ class SimulatedArrays:
 
     def losses(self, index: Any, loss: Any, *, whole: bool) -> Losses | None:
         """Return losses of examples that lie on the device; None: they do not."""
-        arrays = [index, loss]
-        for at, name in enumerate(("info.index", "loss")):
-            owner = _owner(arrays[at]) if isinstance(arrays[at], np.ndarray) else None
+        found = _core.loss_vectors(index, loss)
+        if found is not None:
+            first, second, numbers, place, kind, count, one = found
+            is_here = (
+                type(first) is type(second) is Block
+                and first.owner is second.owner is self._device
+            )
+            if is_here and (whole or not one):
+                stream = self._device.current_stream()
+                return numbers, place, kind, count, one, stream, None
+        return self._other_losses(index, loss, whole)
+
+    def _other_losses(self, index: Any, loss: Any, whole: bool) -> Losses | None:
+        """Return losses of a type that the core does not know, or say what is wrong."""
+        for name, array in (("info.index", index), ("loss", loss)):
+            owner = _owner(array) if isinstance(array, np.ndarray) else None
             if owner is None:
                 return None
             if owner is not self._device:
@@ -233,14 +246,14 @@ class SimulatedArrays:
                     f"`{name}` is on {owner.name}; it must be on {self._device.name}, "
                     "where the buffer is."
                 )
-            if not arrays[at].flags.c_contiguous:
+            if not array.flags.c_contiguous:
                 raise strided(name)
         kind, one = check_losses(
             index.shape, index.dtype, loss.shape, loss.dtype, whole=whole
         )
-        numbers, place = (array.__array_interface__["data"][0] for array in arrays)
+        numbers, place = (int(array.ctypes.data) for array in (index, loss))
         stream = self._device.current_stream()
-        return Losses(numbers, place, kind, len(index), one, stream, (index, loss))
+        return numbers, place, kind, len(index), one, stream, None
 
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: Count, stream: int

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
-from echobuf import state
 from echobuf.arguments import check_bool
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.arrivals import unseal
-from echobuf.loader.attributes import Attributes, DataLoaderLike
+from echobuf.loader.attributes import Attributes
+from echobuf.loader.consumer import Consumed
 from echobuf.loader.epochs import Epochs
 from echobuf.loader.internals import LoaderInternals
 from echobuf.loader.iterator import weakly
@@ -20,11 +18,11 @@ from echobuf.loader.readers import choose_reader
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import EpochSetter, Upstream
 from echobuf.options import Factor, Unit, check_epoch
-from echobuf.stats import NOTHING, Stats, make_stats
+from echobuf.reuse_options import Reuse
 from echobuf.workers.settings import Context, check_workers
 
 
-class EchoLoader(DataLoaderLike):
+class EchoLoader(Consumed):
     """Echoes what an iterable yields, in shuffled NumPy batches.
 
     Each `iter(loader)` is one epoch: upstream is iterated afresh, on a background
@@ -102,6 +100,10 @@ class EchoLoader(DataLoaderLike):
         overlong: "error" refuses examples longer than `pack_to`, "cut" cuts them.
         with_info: each batch is a tuple `(batch, info)`, where `info`, a `BatchInfo`,
             says which fresh examples it holds, and which use of them this is.
+        reuse: "loss" leaves examples out of later passes by the losses that `report` is
+            given, and tells weights that make up for it; it needs `with_info`. Batches
+            are then drawn when they are asked for: `prefetch` does nothing.
+        thin: the probability with which it does so, from 0 to below 1.
 
     Raises:
         OptionError: an argument is out of range.
@@ -150,6 +152,8 @@ class EchoLoader(DataLoaderLike):
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
         with_info: bool = False,
+        reuse: Reuse = None,
+        thin: float = 0.5,
     ) -> None:
         adapter = self._adapter()
         workers = check_workers(
@@ -200,6 +204,8 @@ class EchoLoader(DataLoaderLike):
                 "pack_to": pack_to,
                 "overlong": overlong,
                 "with_info": with_info,
+                "reuse": reuse,
+                "thin": thin,
             },
             make=choice.make,
         )
@@ -249,10 +255,6 @@ class EchoLoader(DataLoaderLike):
             count_batches=self._count_batches,
         )
 
-    def _end_current(self) -> None:
-        """End the epoch under way, and wait for its thread."""
-        self._epochs.end()
-
     def _served_out(self) -> None:
         """Note that the end of an epoch has been drawn."""
         self._epochs.served_out()
@@ -296,7 +298,7 @@ class EchoLoader(DataLoaderLike):
         self._is_released = True
         del self._attributes, self._upstream, self._plan, self._epochs, self._starter
 
-    # ---- state
+    # ---- epochs to come
 
     def set_epoch(self, epoch: int) -> None:
         """Fix the number, and so the order, of the epoch that the next `iter` begins.
@@ -318,76 +320,6 @@ class EchoLoader(DataLoaderLike):
         """
         self._check_open()
         self._epochs.set_number(check_epoch(epoch))
-
-    def stats(self) -> Stats:
-        """Return counts and times of the current epoch, or the last one.
-
-        Examples:
-            >>> loader = EchoLoader(range(100), batch_size=10, factor=3)
-            >>> sum(len(batch) for batch in loader)
-            300
-            >>> loader.stats().effective_factor
-            3.0
-        """
-        self._check_open()
-        buffer = self._starter.buffer
-        return make_stats(NOTHING) if buffer is None else buffer.stats()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the position of the batches handed out so far, for `json` to keep.
-
-        It holds the state of upstream, if that has one: `state_dict` and
-        `load_state_dict`. A warning says so once where it cannot be kept.
-        """
-        self._check_open()
-        arguments = self._epochs.resumed_arguments() or self._plan.sealed()
-        sealed = self._seal(arguments, self._position())
-        snapshots = self._starter.snapshots
-        trouble = None if snapshots is None else snapshots.trouble
-        if trouble is not None and not self._is_warned:
-            self._is_warned = True
-            warnings.warn(
-                f"{trouble}; `state` is without it, and a loader that goes on from it "
-                "reads upstream from its start.",
-                stacklevel=2,
-            )
-        return sealed
-
-    def _position(self) -> state.State:
-        return self._epochs.position()
-
-    def _seal(self, arguments: state.State, position: state.State) -> state.State:
-        return state.seal(arguments, position)
-
-    def _unseal(self, sealed: Any) -> state.State:
-        return unseal(sealed, self._plan.sealed(), self._starter.reader.is_pool)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Make the next `iter` continue where a loader with the same arguments was.
-
-        Upstream must yield the same items in the same order as it did then. If it has
-        a state, it goes on at the first one that is needed; else it is iterated from
-        its start, and what is not needed is skipped.
-
-        Raises:
-            StateError: the state is damaged, or of other arguments, or tells of the
-                state of an upstream that has none here.
-
-        Examples:
-            >>> def make():
-            ...     return EchoLoader(range(8), batch_size=2, window=4, factor=2)
-            >>> batches = iter(loader := make())
-            >>> first, state = next(batches), loader.state_dict()
-            >>> resumed = make()
-            >>> resumed.load_state_dict(state)
-            >>> rest = [batch.tolist() for batch in resumed]
-            >>> rest == [batch.tolist() for batch in batches]
-            True
-        """
-        self._check_open()
-        position = self._upstream.check_state(self._unseal(state_dict))
-        self._end_current()
-        self._epochs.load(position)
 
 
 def internals_of(loader: EchoLoader) -> LoaderInternals:

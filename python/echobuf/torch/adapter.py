@@ -18,8 +18,9 @@ from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field, is_ragged
 from echobuf.loader.adapter import Adapter
+from echobuf.loader.ragged_items import RaggedRequest
 from echobuf.ragged import Packed, Padded, Ragged
-from echobuf.spec import flatten_with_paths
+from echobuf.spec import NAMESPACE, flatten_with_paths
 
 # Types that NumPy lacks are carried as integers of their size.
 _CARRIERS = {
@@ -77,6 +78,32 @@ def _to_tensor(leaf: Any, dtype: torch.dtype | None) -> Any:
     if dtype is None:
         return torch.from_numpy(leaf)
     return torch.from_numpy(leaf.view(_carrier_of(dtype))).view(dtype)
+
+
+def check_nested(request: RaggedRequest, arguments: dict[str, Any]) -> Any:
+    """Return the argument `ragged` of the base for nested tensors, which are packed.
+
+    Raises:
+        OptionError: another argument is for arrays alone.
+    """
+    if arguments["pad_to"] is not None:
+        raise OptionError(
+            f"`pad_to` is {arguments['pad_to']!r}, but nested tensors have no padding; "
+            "leave `pad_to` out, or say ragged='packed'."
+        )
+    if arguments["pack_to"] is not None:
+        raise OptionError(
+            f"`pack_to` is {arguments['pack_to']!r} and `ragged` is 'nested'; leave "
+            "one out: with `pack_to` whole examples share rows, and batches are "
+            "`echobuf.Packed`."
+        )
+    if request.flags is None:
+        return "packed"
+    return optree.tree_map(
+        lambda is_ragged: "packed" if is_ragged else None,
+        request.flags,
+        namespace=NAMESPACE,
+    )
 
 
 def to_nested(dtypes: list[torch.dtype | None], leaves: list[Any]) -> list[Any]:

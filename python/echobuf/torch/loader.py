@@ -6,8 +6,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import optree
-
 from echobuf import state
 from echobuf.arguments import check_int
 from echobuf.errors import OptionError
@@ -16,9 +14,9 @@ from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.ragged_items import RaggedRequest
 from echobuf.loader.signature import declared, documented
 from echobuf.options import Factor, Unit
-from echobuf.spec import NAMESPACE
+from echobuf.reuse_options import Reuse
 from echobuf.state import State
-from echobuf.torch.adapter import TorchAdapter
+from echobuf.torch.adapter import TorchAdapter, check_nested
 from echobuf.workers.settings import Context
 
 if TYPE_CHECKING:
@@ -27,6 +25,12 @@ if TYPE_CHECKING:
 
     from echobuf.loader.iterator import EpochIterator
     from echobuf.ranks.coordinator import RankCoordinator
+
+
+_APART = {
+    "in_order": "a state of several ranks does not hold what has entered on each",
+    "reuse": "ranks draw batches ahead, before there are losses",
+}
 
 
 class EpochSetter:
@@ -50,28 +54,6 @@ class EpochSetter:
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the loader."""
         self._set_epoch(epoch)
-
-
-def _check_nested(request: RaggedRequest, arguments: dict[str, Any]) -> Any:
-    """Return the argument `ragged` of the base for nested tensors, which are packed."""
-    if arguments["pad_to"] is not None:
-        raise OptionError(
-            f"`pad_to` is {arguments['pad_to']!r}, but nested tensors have no padding; "
-            "leave `pad_to` out, or say ragged='packed'."
-        )
-    if arguments["pack_to"] is not None:
-        raise OptionError(
-            f"`pack_to` is {arguments['pack_to']!r} and `ragged` is 'nested'; leave "
-            "one out: with `pack_to` whole examples share rows, and batches are "
-            "`echobuf.Packed`."
-        )
-    if request.flags is None:
-        return "packed"
-    return optree.tree_map(
-        lambda is_ragged: "packed" if is_ragged else None,
-        request.flags,
-        namespace=NAMESPACE,
-    )
 
 
 @documented
@@ -161,6 +143,8 @@ class EchoLoader(_EchoLoader):
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
         with_info: bool = False,
+        reuse: Reuse = None,
+        thin: float = 0.5,
         uneven: Literal["drop", "pad"] | None = None,
         group: ProcessGroup | None = None,
         ahead: int = 4,
@@ -186,15 +170,16 @@ class EchoLoader(_EchoLoader):
                 "nothing of each other: say uneven='drop' or uneven='pad'."
             )
         check_int("ahead", ahead, 1, 1024)
-        if uneven is not None and arguments["in_order"] is False:
-            raise OptionError(
-                f"`uneven` is {uneven!r} and `in_order` is False; a state of several "
-                "ranks does not hold what has entered on each. Leave one of them out."
-            )
+        for name, other in (("in_order", False), ("reuse", "loss")):
+            if uneven is not None and arguments[name] == other:
+                raise OptionError(
+                    f"`uneven` is {uneven!r} and `{name}` is {other!r}; {_APART[name]}."
+                    " Leave one of them out."
+                )
         request = RaggedRequest(ragged)
         self._nested = request.form == "nested"
         if self._nested:
-            ragged = _check_nested(request, arguments)
+            ragged = check_nested(request, arguments)
         super().__init__(upstream, ragged=ragged, **arguments)
         self._ranks: RankCoordinator | None = None
         if uneven is not None:

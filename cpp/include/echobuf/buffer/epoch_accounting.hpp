@@ -23,8 +23,8 @@ struct Checkpoint {
   Sweep sweep;
   std::optional<std::uint64_t> total;  // length of upstream, once it has ended
   bool epoch_done;  // nothing is left to serve: restore() begins the next one
-  std::vector<float> losses{};  // the last ones of the records from fresh_offset() on, up
-                                // to the end of the window, if any was reported
+  std::vector<float> losses{};  // the last ones of the records from fresh_offset() on,
+                                // up to the end of the window, if any was reported
 
   /// The oldest fresh example still needed: what to put first after restore(), of the
   /// epoch that the buffer is then in.

@@ -53,8 +53,9 @@ struct HostBackend {
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<Drawer>(
-        options, ring, HostDraw(store, batch, options.seed, &versions), pool, &versions);
+    return std::make_unique<Drawer>(options, ring,
+                                    HostDraw(store, batch, options.seed, &versions),
+                                    pool, &versions);
   }
 
   PutPath put_path() { return {ring, store, &versions}; }

@@ -39,8 +39,8 @@ struct BufferOptions {
   LengthOptions lengths;   // of records that differ in length
   bool echoes = false;     // draws know their echo: for infos, and for operations
 
-  // Passes leave records out: with `by_loss` with probability `thin`, where the last loss
-  // that was reported is below the mean of the window.
+  // Passes leave records out: with `by_loss` with probability `thin`, where the last
+  // loss that was reported is below the mean of the window.
   bool by_loss = false;
   double thin = 0.5;
   // And always, where another record was put with a version that is higher by more;

@@ -75,6 +75,7 @@ class LossReports final : public LateReports {
     const std::lock_guard lock(mutex_);
     const DeviceContext::Scope scope(*context_);
     if (driver().capture_of(stream)) return false;
+    if (reported.count == 0) return true;
     const std::size_t records = reported.count * sizeof(std::int64_t);
     const std::size_t count = reported.one_for_all ? 1 : reported.count;
     const std::size_t losses = count * bytes_of(reported.type);

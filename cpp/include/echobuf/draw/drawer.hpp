@@ -29,7 +29,7 @@ class Drawer : public PassCursor<Ring> {
   static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
 
   Drawer(const BufferOptions& options, Ring& ring, Draw draw,
-         std::shared_ptr<BatchPool> pool, const Versions* versions)
+         std::shared_ptr<BatchPool> pool, const Versions* versions = nullptr)
       : Cursor(options, ring, versions),
         draw_(std::move(draw)),
         pool_(std::move(pool)),

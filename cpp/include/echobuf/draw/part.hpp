@@ -50,7 +50,7 @@ struct RowsTarget {
 /// Draws `offset` ... `offset` + `count` - 1 of a pass over the records at `window`.
 struct PassPart {
   const Permutation& order;  // of all that the pass sweeps
-  std::uint64_t window;  // ring position of the first record
+  std::uint64_t window;      // ring position of the first record
   std::uint64_t offset;
   std::uint64_t count;
   std::uint64_t draw;  // of the epoch: that of the first of them
@@ -70,16 +70,16 @@ struct PassPart {
     if (selection) return selection->draws[i] & Selection::kPlace;
     return sparse.place(order(static_cast<std::uint32_t>(i)));
   }
-  /// Writes those of draws `first` ... `first` + `count` - 1.
-  void places(std::uint64_t first, std::uint64_t count, std::uint32_t* to) const {
+  /// Writes those of draws `first` ... `first` + `n` - 1.
+  void places(std::uint64_t first, std::uint64_t n, std::uint32_t* to) const {
     if (selection) {
-      for (std::uint64_t i = 0; i < count; ++i)
+      for (std::uint64_t i = 0; i < n; ++i)
         to[i] = selection->draws[first + i] & Selection::kPlace;
       return;
     }
     permute_range(order, static_cast<std::uint32_t>(first),
-                  static_cast<std::uint32_t>(count), to);
-    sparse.place_all(to, count);
+                  static_cast<std::uint32_t>(n), to);
+    sparse.place_all(to, n);
   }
 
   /// The uses before of the record at a place; 0, where they are not asked for.
@@ -87,13 +87,13 @@ struct PassPart {
     if (counts_uses()) return selection->uses[place] - 1;
     return echoes ? echoes->of(place) : 0;
   }
-  /// Writes those of `count` places.
-  void echoes_of(const std::uint32_t* places, std::uint64_t count,
+  /// Writes those of `n` places.
+  void echoes_of(const std::uint32_t* places, std::uint64_t n,
                  std::uint32_t* to) const {
     if (counts_uses())
-      for (std::uint64_t i = 0; i < count; ++i) to[i] = selection->uses[places[i]] - 1;
+      for (std::uint64_t i = 0; i < n; ++i) to[i] = selection->uses[places[i]] - 1;
     else if (echoes)
-      echoes->of(places, count, to);
+      echoes->of(places, n, to);
   }
 
   /// The weight of draw `i` of the pass.
@@ -101,18 +101,19 @@ struct PassPart {
     if (!selection || !(selection->draws[i] & Selection::kWeighted)) return 1.0F;
     return selection->weight;
   }
-  /// Writes those of draws `first` ... `first` + `count` - 1.
-  void weights(std::uint64_t first, std::uint64_t count, float* to) const {
+  /// Writes those of draws `first` ... `first` + `n` - 1.
+  void weights(std::uint64_t first, std::uint64_t n, float* to) const {
     if (!selection || selection->weight == 1.0F) {
-      std::fill_n(to, count, 1.0F);
+      std::fill_n(to, n, 1.0F);
       return;
     }
     const std::uint32_t* const draws = selection->draws.data() + first;
-    for (std::uint64_t i = 0; i < count; ++i)
+    for (std::uint64_t i = 0; i < n; ++i)
       to[i] = draws[i] & Selection::kWeighted ? selection->weight : 1.0F;
   }
 
-  /// Returns whether records have been left out of passes, so that their uses are counted.
+  /// Returns whether records have been left out of passes, so that their uses are
+  /// counted.
   bool counts_uses() const { return selection && !selection->uses.empty(); }
 };
 

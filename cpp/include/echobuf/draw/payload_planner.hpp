@@ -189,8 +189,9 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     const Permutation& order = this->order_of(part);
     std::uint32_t records[kChunk];
     const std::uint64_t window = epoch_.position(part.window.first);
-    PassPart drawn{order, window, part.offset, part.count, part.draw, epoch_.number,
-                   part.sparse, part.window.first, nullptr, part.selection};
+    PassPart drawn{order,     window,        part.offset, part.count,
+                   part.draw, epoch_.number, part.sparse, part.window.first,
+                   nullptr,   part.selection};
     drawn.places(part.offset, part.count, records);
     // A window is at most a ring.
     const std::uint64_t first = ring_.slot(window);

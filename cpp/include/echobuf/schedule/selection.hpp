@@ -42,8 +42,8 @@ struct SelectionState {
 
 /// Returns what a checkpoint holds of a selection.
 inline SavedSelection save(const Selection& selection) {
-  SavedSelection saved{selection.first,
-                       std::vector<std::uint8_t>(selection.places, 0), selection.uses};
+  SavedSelection saved{selection.first, std::vector<std::uint8_t>(selection.places, 0),
+                       selection.uses};
   for (const std::uint32_t draw : selection.draws) {
     const bool weighted = (draw & Selection::kWeighted) != 0;
     saved.marks[draw & Selection::kPlace] = static_cast<std::uint8_t>(
@@ -83,8 +83,8 @@ class Selector {
 /// walk has the same draws, until it begins another pass.
 class Selecting {
  public:
-  /// Passes leave out what `selector` says, which must outlive this and its copies; null:
-  /// nothing. Before the first step.
+  /// Passes leave out what `selector` says, which must outlive this and its copies;
+  /// null: nothing. Before the first step.
   void select_by(Selector* selector) { selector_ = selector; }
   bool selects() const { return selector_ != nullptr; }
 

@@ -24,12 +24,13 @@ inline constexpr std::uint32_t kThinningTag = 0xD0;
 ///
 ///   x = (r mod 2^32) xor K0;  x = x xor x >> 16;  x = x * 0x7FEB352D;
 ///   x = x xor x >> 15;        x = x xor (K1 + r / 2^32);
-///   x = x * 0x846CA68B;       x = x xor x >> 16;  x = x * 0x7FEB352D;  x = x xor x >> 15
+///   x = x * 0x846CA68B;       x = x xor x >> 16;  x = x * 0x7FEB352D;  x = x xor x >>
+///   15
 ///
 /// The record is left out if x < round(thin * 2^32).
 ///
-/// The steps are those of C. Wellons, "Prospecting for hash functions" (2018), lowbias32,
-/// which the rounds of Permutation are, too.
+/// The steps are those of C. Wellons, "Prospecting for hash functions" (2018),
+/// lowbias32, which the rounds of Permutation are, too.
 class Thinning {
  public:
   /// `thin`: the probability, below 1.
@@ -45,8 +46,8 @@ class Thinning {
     key_[1] = block.word[1];
   }
 
-  /// Writes the marks of `count` records from `first` on: those with a loss below `mean`
-  /// stay with weight, or are left out. A loss that is not known is NaN.
+  /// Writes the marks of `count` records from `first` on: those with a loss below
+  /// `mean` stay with weight, or are left out. A loss that is not known is NaN.
   void mark(std::uint64_t first, const float* losses, std::uint64_t count, double mean,
             std::uint8_t* marks) const {
     const float bound = first_not_below(mean);
@@ -55,7 +56,8 @@ class Thinning {
       const std::uint64_t run =
           std::min(count, (std::uint64_t{1} << 32) - std::uint64_t{low});
       const auto high = static_cast<std::uint32_t>(first >> 32);
-      run_of(low, key_[1] + high, losses, static_cast<std::uint32_t>(run), bound, marks);
+      run_of(low, key_[1] + high, losses, static_cast<std::uint32_t>(run), bound,
+             marks);
       first += run;
       losses += run;
       marks += run;

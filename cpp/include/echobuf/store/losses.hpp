@@ -68,8 +68,8 @@ class Losses {
     use(known_.data() + slot_, run, known_.data(), count - run);
   }
 
-  /// Returns those of `count` records from `first` on, with what was not yet taken; none,
-  /// if there was no report.
+  /// Returns those of `count` records from `first` on, with what was not yet taken;
+  /// none, if there was no report.
   std::vector<float> save(std::uint64_t first, std::uint64_t count) {
     std::lock_guard lock(mutex_);
     take_reports();
