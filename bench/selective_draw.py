@@ -90,11 +90,18 @@ class Draws:
         self.first_s.clear()
 
     def measure(self, draws: int) -> float:
-        """Return the mean seconds of a draw, of so many whole passes as have these."""
-        spent: list[float] = []
-        while len(spent) < draws:
-            spent += self._pass()
-        return statistics.fmean(spent)
+        """Return the seconds of a draw, over so many whole passes as have these.
+
+        The median of the draws that begin a pass and that of the others, by their
+        numbers: an interrupt does not count.
+        """
+        first, other = [], []
+        while len(first) + len(other) < draws:
+            begins, *rest = self._pass()
+            first.append(begins)
+            other += rest
+        sums = (statistics.median(each) * len(each) for each in (first, other))
+        return sum(sums) / (len(first) + len(other))
 
     def _put(self) -> None:
         if self._versioned:
@@ -121,7 +128,7 @@ class Draws:
             if not buffer.ready():
                 break
         if reported:
-            self.report_s.append(statistics.fmean(reported))
+            self.report_s.append(statistics.median(reported))
         self.first_s.append(spent[0])
         return spent
 

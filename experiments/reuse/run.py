@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echobuf import BatchInfo, EchoBuffer
+from fresh.conditions import BATCH
 from fresh.run import EVALUATE_EVERY, SMOOTHING, Run, loaded
 from reuse.conditions import ReuseCondition
 from workloads.workload import Leaves, Workload
@@ -20,6 +21,7 @@ __all__ = ["batches", "needed"]
 
 Losses = NDArray[np.float32]
 _CHANCE_SEED = 17
+_READ_BETWEEN = EVALUATE_EVERY * BATCH  # two evaluations, at most
 
 
 def needed(run: Run) -> dict[str, Any]:
@@ -34,7 +36,8 @@ def needed(run: Run) -> dict[str, Any]:
     learner = workload.learner(run.seed, run.rate, run.device, run.width)
     weighted = _condition(run).uses == "loss"
     recent: deque[float] = deque(maxlen=SMOOTHING)
-    uses = np.zeros(run.most_fresh + run.condition.window, np.int64)
+    most_read = run.most_fresh + run.condition.window + _READ_BETWEEN
+    uses = np.zeros(most_read, np.int64)
     drawn = batches(run, workload)
     losses: Losses | None = None
     for step in range(1, 10**9):
