@@ -33,6 +33,10 @@ class Reports:
 
     Args:
         engine: whose core they are for.
+
+    Attributes:
+        drawn: batches that were handed out.
+        has_work: False if `begin_draw` would do nothing.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -45,8 +49,9 @@ class Reports:
         self._whole_batches = engine.whole_batches
         options = engine.options
         self._silent: int | None = 1 + options.window // options.batch_size
-        self._drawn = 0  # batches that were handed out
+        self.drawn = 0
         self._late: deque[_Late] = deque()
+        self.has_work = True
 
     def take(self, info: Any, loss: Any) -> None:
         """Take the losses of the examples of a batch.
@@ -67,26 +72,28 @@ class Reports:
             return
         wait = later(index, loss)
         if wait is not None:
-            self._late.append((self._drawn + LAG, wait))
+            self._late.append((self.drawn + LAG, wait))
+            self.has_work = True
             return
         self._report(*self._check(host_array(index), host_array(loss)))
 
     def begin_draw(self) -> None:
         """Hand over what is due before the next batch."""
-        if self._silent is not None and self._drawn >= self._silent:
+        if self._silent is not None and self.drawn >= self._silent:
             self._warn()
-        while self._late and self._late[0][0] <= self._drawn + 1:
+        while self._late and self._late[0][0] <= self.drawn + 1:
             _, wait = self._late.popleft()
             index, loss = self._check(*wait(), is_late=True)
             self._report(index, loss)
+        self.has_work = self._silent is not None or len(self._late) > 0
 
     def end_draw(self) -> None:
         """Count a batch that was handed out."""
-        self._drawn += 1
+        self.drawn += 1
 
     def end(self) -> None:
         """Note that an epoch has been served out."""
-        if self._silent is not None and self._drawn > 0:
+        if self._silent is not None and self.drawn > 0:
             self._warn()
 
     def _warn(self) -> None:
@@ -110,7 +117,7 @@ class Reports:
         for at, (due, wait) in enumerate(self._late):
             waited = self._check(*wait(), is_late=True)
             self._late[at] = due, functools.partial(_values, waited)
-            found.append((due - self._drawn, *waited))
+            found.append((due - self.drawn, *waited))
         return found
 
     def restore(self, pending: list[Pending]) -> None:
@@ -120,7 +127,8 @@ class Reports:
                 self._check_code(self._native.report_late(batches, index, loss))
             else:
                 waited = functools.partial(_values, (index, loss))
-                self._late.append((self._drawn + batches, waited))
+                self._late.append((self.drawn + batches, waited))
+                self.has_work = True
 
     def forget(self) -> None:
         """Drop what belongs to an epoch that is over."""
@@ -189,11 +197,14 @@ class ReportedDraws:
 
     def next(self, timeout: float | None) -> list[Any] | int:
         """Return the leaves of the next batch, or a code."""
-        self._reports.begin_draw()
+        reports = self._reports
+        if reports.has_work:  # for every batch: calls that do nothing would count
+            reports.begin_draw()
         leaves: list[Any] | int = self._draws.next(timeout)
-        if not isinstance(leaves, int):
-            self._reports.end_draw()
-        self._ended(leaves)
+        if leaves.__class__ is list:
+            reports.drawn += 1
+        else:
+            self._ended(leaves)
         return leaves
 
     def next_on(self, stream: Any, timeout: float | None) -> list[Any] | int:
