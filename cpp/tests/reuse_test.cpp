@@ -75,13 +75,13 @@ TEST(Reuse, OptionsAreChecked) {
   EXPECT_NO_THROW(options.checked());
 }
 
-TEST(Reuse, ARecordThatWasNotPutIsRefused) {
+TEST(Reuse, ANegativeNumberIsRefused) {
   Buffer buffer(by_loss(8, 4, {2, 1}));
   ASSERT_EQ(put(buffer, range(0, 6)), Status::kOk);
-  const std::int64_t records[] = {0, 6};
-  const float losses[] = {1, 2};
-  EXPECT_FALSE(buffer.report(records, losses, 2));
-  EXPECT_TRUE(buffer.report(records, losses, 1));
+  const std::int64_t records[] = {0, 6, -1};
+  const float losses[] = {1, 2, 3};
+  EXPECT_FALSE(buffer.report(records, losses, 3));
+  EXPECT_TRUE(buffer.report(records, losses, 2)) << "one was not put: passed over";
 }
 
 /// Each record as often as is due, its uses counted one by one.

@@ -96,15 +96,15 @@ TEST(LossSum, IsTheSameInWhateverRuns) {
   }
 }
 
-/// The losses of a window, as a pass sees them.
-std::vector<float> seen(Losses& losses, std::uint64_t first, std::uint64_t count) {
+/// The losses of a window, as a pass sees them; -1 where there is none.
+std::vector<float> seen(const Losses& losses, std::uint64_t first, std::uint64_t count) {
   std::vector<float> found;
-  losses.enter(
-      first, count,
-      [&](const float* one, std::uint64_t run, const float* other, std::uint64_t rest) {
-        found.assign(one, one + run);
-        found.insert(found.end(), other, other + rest);
-      });
+  losses.look(first, count,
+              [&](const float* one, std::uint64_t run, const float* other,
+                  std::uint64_t rest) {
+                found.assign(one, one + run);
+                found.insert(found.end(), other, other + rest);
+              });
   for (float& loss : found)
     if (std::isnan(loss)) loss = -1;
   return found;
@@ -117,37 +117,38 @@ TEST(Losses, AreKnownOnceTheyAreTaken) {
   const float reported[] = {0.5F, 2.0F, 0.25F};
   losses.report(records, reported, 3, false);
   EXPECT_TRUE(seen(losses, 0, 4).empty());
-  losses.take();
+  losses.take(0);
   EXPECT_EQ(seen(losses, 0, 4), (std::vector<float>{-1, 0.25F, -1, 2}));
-  EXPECT_EQ(seen(losses, 2, 5), (std::vector<float>{-1, 2, -1, -1, -1}))
+  losses.take(2);
+  EXPECT_EQ(seen(losses, 2, 6), (std::vector<float>{-1, 2, -1, -1, -1, -1}))
       << "records have left, and others are in their slots";
+  losses.take(100);
+  EXPECT_EQ(seen(losses, 100, 6), std::vector<float>(6, -1));
 }
 
-TEST(Losses, OfOthersThanTheWindowsArePassedOver) {
+TEST(Losses, OfOthersThanThoseKeptArePassedOver) {
   Losses losses(4);
-  seen(losses, 8, 3);
-  const std::int64_t records[] = {7, 8, 11, 9, 10};
+  losses.take(8);
+  const std::int64_t records[] = {7, 8, 12, 9, 10};
   const float reported[] = {1, 2, 3, std::numeric_limits<float>::quiet_NaN(),
                             std::numeric_limits<float>::infinity()};
   losses.report(records, reported, 5, false);
-  losses.take();
+  losses.take(8);
   EXPECT_EQ(seen(losses, 8, 4), (std::vector<float>{2, -1, -1, -1}));
 }
 
 TEST(Losses, OfNeighboursCanCountAsOne) {
   Losses losses(4);
-  seen(losses, 0, 2);
   const std::int64_t records[] = {0, 0, 0, 1};
   const float reported[] = {1, 2, 6, 5};
   losses.report(records, reported, 4, true);
-  losses.take();
+  losses.take(0);
   EXPECT_EQ(seen(losses, 0, 2), (std::vector<float>{3, 5}));
 }
 
 TEST(Losses, AreSavedAndLoaded) {
   Losses first(5), second(5);
   EXPECT_TRUE(first.save(0, 3).empty());
-  seen(first, 0, 5);
   const std::int64_t records[] = {2, 4};
   const float reported[] = {1, 2};
   first.report(records, reported, 2, false);
@@ -155,8 +156,10 @@ TEST(Losses, AreSavedAndLoaded) {
   ASSERT_EQ(saved.size(), 4u);
   second.load(1, saved);
   EXPECT_EQ(seen(second, 1, 4), (std::vector<float>{-1, 1, -1, 2}));
-  second.clear();
-  EXPECT_TRUE(seen(second, 1, 4).empty());
+  second.load(1, std::vector<float>(9, 3.0F));  // more than there is room for
+  EXPECT_EQ(seen(second, 1, 5), std::vector<float>(5, 3.0F));
+  second.clear(7);
+  EXPECT_TRUE(seen(second, 7, 4).empty());
 }
 
 }  // namespace

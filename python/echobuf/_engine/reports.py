@@ -48,7 +48,7 @@ class Reports:
             self._native = core
         self._whole_batches = engine.whole_batches
         options = engine.options
-        self._silent: int | None = 1 + options.window // options.batch_size
+        self._silent: int | None = 1 + 4 * options.window // options.batch_size
         self.drawn = 0
         self._late: deque[_Late] = deque()
         self.has_work = True
@@ -58,10 +58,10 @@ class Reports:
 
         Raises:
             SpecError: they are not one number for each example of `info`.
-            OptionError: one is not finite, or `info` is of no example of this epoch.
+            OptionError: one is not finite, or an index is negative.
         """
         index = getattr(info, "index", None)
-        if index is None:
+        if index is None or callable(index):  # a tuple's is a method
             raise SpecError(
                 f"`info` is {show(info)}; it must be the `BatchInfo` of a batch."
             )
@@ -153,23 +153,21 @@ class Reports:
                 f"examples; give one loss for each, of shape [{len(index)}] (in torch: "
                 "reduction='none')."
             )
-        if not is_late and not np.isfinite(loss).all():
-            row = int(np.flatnonzero(~np.isfinite(loss))[0])
+        with np.errstate(over="ignore"):
+            kept = np.ascontiguousarray(loss, np.float32)
+        if not is_late and not np.isfinite(kept).all():
+            row = int(np.flatnonzero(~np.isfinite(kept))[0])
             raise OptionError(
-                f"`loss` has {loss[row]} in row {row}; losses must be finite. Leave "
-                "such a batch out of `report`."
+                f"`loss` has {loss[row]} in row {row}; losses must be finite, and numbers "
+                "of float32. Leave such a batch out of `report`."
             )
-        return (
-            np.ascontiguousarray(index, np.int64),
-            np.ascontiguousarray(loss, np.float32),
-        )
+        return np.ascontiguousarray(index, np.int64), kept
 
     def _report(self, index: Any, loss: Any) -> None:
         code = self._engine.core.report(index, loss)
         if code == _core.MISMATCH:
             raise OptionError(
-                "`info` is of examples that were not put in this epoch: it must be the "
-                "info of a batch of this epoch."
+                "`info.index` has a negative number; it must be that of a batch."
             )
         if code is not None:
             self._check_code(code)

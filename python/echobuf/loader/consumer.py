@@ -56,8 +56,7 @@ class Consumed(DataLoaderLike):
 
         Raises:
             SpecError: `loss` is not one number for each example of `info`.
-            OptionError: a loss is not finite; or `info` is of no example of this epoch;
-                or the loader has no `reuse="loss"`.
+            OptionError: a loss is not finite, or the loader has no `reuse="loss"`.
 
         Examples:
             >>> data = np.arange(64, dtype=np.float32)

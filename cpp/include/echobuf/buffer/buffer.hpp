@@ -225,15 +225,21 @@ class BasicBuffer {
 
   /// Reports the losses of draws: of records by their number among the epoch's fresh
   /// examples, as leaves of infos have it. Passes that begin from now on are by these.
-  /// Losses that are not finite are passed over. False where a record has not been put;
-  /// then nothing is reported. Throws std::bad_alloc.
+  /// Losses that are not finite are passed over, and those of records that have left or
+  /// have not been put, as of the epoch before. False where a number is negative; then
+  /// nothing is reported. Throws std::bad_alloc.
   bool report(const std::int64_t* records, const float* losses, std::size_t count) {
     Losses* const known = draw_path_.losses();
     if (!known) return true;
     const auto end = static_cast<std::int64_t>(accounting_.stats().fresh);
-    for (std::size_t i = 0; i < count; ++i)
-      if (records[i] < 0 || records[i] >= end) return false;
-    known->report(records, losses, count, options_.ragged);
+    if (std::any_of(records, records + count, [](std::int64_t r) { return r < 0; }))
+      return false;
+    for (std::size_t i = 0; i < count;) {
+      std::size_t next = i;
+      while (next < count && records[next] < end) ++next;
+      known->report(records + i, losses + i, next - i, options_.ragged);
+      i = next + 1;
+    }
     return true;
   }
 

@@ -35,6 +35,16 @@ class Drawer : public PassCursor<Ring> {
         pool_(std::move(pool)),
         leaves_(draw_.batch().leaves()) {}
 
+  /// See PassCursor. Where passes leave records out, records that were left out may fill
+  /// the ring while a batch is waited for: draws that are there are taken, and room made.
+  bool ready() {
+    if (Cursor::ready()) return true;
+    if (!this->selects()) return false;
+    static_cast<void>(
+        std::visit([&](auto& sweep) { return fill(sweep, nullptr); }, sweep_));
+    return Cursor::ready();
+  }
+
   /// Draws into a block from the pool. Memory is found before anything is claimed.
   Outcome draw(Batch& batch, Poll* poll) {
     return draw(batch.block, batch.count, poll);
@@ -165,6 +175,18 @@ class Drawer : public PassCursor<Ring> {
   /// Draws what there is; what a wait cuts off stays in a block of our own.
   template <class S>
   Outcome draw_partly(S& sweep, Block& block, std::uint64_t& count, Poll* poll) {
+    const Outcome outcome = fill(sweep, poll);
+    if (outcome != Outcome::kBatch && outcome != Outcome::kFinished) return outcome;
+    if (!servable(partial_count_)) return Outcome::kFinished;
+    count = partial_rows_;
+    block = std::move(partial_);
+    drop_partial();
+    return Outcome::kBatch;
+  }
+
+  /// Draws what there is of the next batch: up to its end, or that of the epoch.
+  template <class S>
+  Outcome fill(S& sweep, Poll* poll) {
     if (!partial_) partial_ = pool_->take();
     Target target{point_to(partial_)};
     target.count = partial_rows_;
@@ -176,7 +198,7 @@ class Drawer : public PassCursor<Ring> {
       const Step step = walk.step(progress, options_.batch_size - partial_count_, part);
       if (step == Step::kFinished) {
         this->note_finished(walk);
-        break;
+        return Outcome::kFinished;
       }
       if (step == Step::kPart && !gather(walk, part, target, partial_count_, poll))
         return Outcome::kInterrupted;
@@ -185,10 +207,6 @@ class Drawer : public PassCursor<Ring> {
       partial_count_ += part.count;
       partial_rows_ = options_.ragged ? target.count : partial_count_;
     }
-    if (!servable(partial_count_)) return Outcome::kFinished;
-    count = partial_rows_;
-    block = std::move(partial_);
-    drop_partial();
     return Outcome::kBatch;
   }
 

@@ -197,14 +197,14 @@ class PassCursor {
     if (!selector_) return;
     Losses& losses = selector_->losses();
     if (late_) late_->take(losses, epoch_.origin, epoch_.record(ring_.extent().tail));
-    losses.take();
+    losses.take(std::visit([](const auto& s) { return s.oldest_record(); }, sweep_));
   }
 
   const BufferOptions& options_;
   Ring& ring_;
   Epoch epoch_;
   Sweep sweep_;
-  std::uint64_t partial_count_ = 0;  // "auto" alone: of a batch that a wait has cut
+  std::uint64_t partial_count_ = 0;  // of a batch that a wait has cut
 
  private:
   void begin_selecting() {

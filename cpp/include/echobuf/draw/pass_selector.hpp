@@ -59,7 +59,7 @@ class PassSelector final : public Selector {
     epoch_ = epoch;
     newest_ = newest;
     seen_ = epoch.origin;
-    losses_.clear();
+    losses_.clear(epoch.origin);
   }
 
   /// The records of the epoch below `end` have been put.
@@ -104,8 +104,6 @@ class PassSelector final : public Selector {
     if (saved.first != pass.window.first || saved.marks.size() != pass.window.count)
       throw std::invalid_argument("the selection is of another pass");
     const auto selection = plain(pass);
-    if (options_.thins())
-      losses_.enter(pass.window.first, pass.window.count, [](auto&&...) {});
     marks_ = saved.marks;
     if (options_.thins()) selection->weight = weight();
     keep(selection->draws);
@@ -135,7 +133,7 @@ class PassSelector final : public Selector {
   bool thin(const Part& pass, Selection& selection) {
     const Thinning coins(options_.seed, epoch_.number, pass.pass, options_.thin);
     bool any = false;
-    losses_.enter(pass.window.first, pass.window.count,
+    losses_.look(pass.window.first, pass.window.count,
                   [&](const float* one, std::uint64_t run, const float* other,
                       std::uint64_t rest) {
                     any = run > 0;

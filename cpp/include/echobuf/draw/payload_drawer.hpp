@@ -33,6 +33,13 @@ class PayloadDrawer : public PayloadPlanner<PayloadRing, PayloadStore> {
         draw_(store, batch, options, std::move(pool), versions),
         out_(batch, options) {}
 
+  /// See Drawer.
+  bool ready() {
+    if (PayloadPlanner::ready()) return true;
+    if (selects()) static_cast<void>(set_apart(nullptr));
+    return false;
+  }
+
   /// Draws into a block from the pool: all of a batch, or what cannot wait in the ring
   /// for the rest.
   Outcome draw(Batch& batch, Poll* poll) { return draw_if(batch, poll, nullptr); }

@@ -19,17 +19,15 @@ class Losses {
 
   /// `records`: from the oldest that is needed to the newest, at most; 0 keeps none.
   /// Throws std::bad_alloc.
-  explicit Losses(std::uint64_t records) : known_(records) {}
+  explicit Losses(std::uint64_t records) : known_(records, kNone) {}
 
   static std::size_t bytes(std::uint64_t records) { return records * sizeof(float); }
 
-  /// Begins another epoch: nothing is known of its records.
-  void clear() {
+  /// Begins another epoch, or goes on in one whose oldest record is `first`: nothing is
+  /// known.
+  void clear(std::uint64_t first) {
     std::lock_guard lock(mutex_);
-    reports_.clear();
-    first_ = end_ = 0;
-    slot_ = 0;
-    any_ = false;
+    forget(first);
   }
 
   /// Reports `count` losses of records. Those that are not finite, and of records that
@@ -40,7 +38,7 @@ class Losses {
     std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < count;) {
       std::size_t next = i + 1;
-      double sum = static_cast<double>(losses[i]);
+      auto sum = static_cast<double>(losses[i]);
       for (; mean && next < count && records[next] == records[i]; ++next)
         sum += static_cast<double>(losses[next]);
       const auto loss = static_cast<float>(sum / static_cast<double>(next - i));
@@ -49,45 +47,51 @@ class Losses {
     }
   }
 
-  /// What was reported by now is known. For the consumer.
-  void take() {
+  /// What was reported by now is known. Records before `oldest` have left: not those of
+  /// a walk that may be thrown away. For the consumer.
+  void take(std::uint64_t oldest) {
     std::lock_guard lock(mutex_);
+    if (known_.empty()) return reports_.clear();
+    const std::uint64_t size = known_.size();
+    if (oldest >= first_ + size) std::fill(known_.begin(), known_.end(), kNone);
+    for (; first_ < oldest && first_ + size > oldest; ++first_)
+      known_[first_ % size] = kNone;
+    first_ = oldest;
     take_reports();
   }
 
-  /// A pass begins over `count` records from `first` on: those before have left, and
-  /// nothing is known of new ones. Calls `use` with the losses of all of them in two
-  /// runs, the second perhaps empty: kNone where none is known; and with no runs, if
-  /// there was no report in this epoch.
+  /// Calls `use` with the losses of `count` records from `first` on in two runs, the
+  /// second perhaps empty: kNone where none is known; and with no runs, if there was no
+  /// report in this epoch. They are among those that are kept.
   template <class Use>
-  void enter(std::uint64_t first, std::uint64_t count, Use&& use) {
+  void look(std::uint64_t first, std::uint64_t count, Use&& use) const {
     std::lock_guard lock(mutex_);
-    move_to(first, count);
     if (!any_) return use(nullptr, std::uint64_t{0}, nullptr, std::uint64_t{0});
-    const std::uint64_t run = std::min(count, known_.size() - slot_);
-    use(known_.data() + slot_, run, known_.data(), count - run);
+    const std::uint64_t slot = first % known_.size();
+    const std::uint64_t run = std::min(count, known_.size() - slot);
+    use(known_.data() + slot, run, known_.data(), count - run);
   }
 
-  /// Returns those of `count` records from `first` on, with what was not yet taken;
-  /// none, if there was no report.
+  /// Returns those of `count` records from `first` on, with what was not yet taken; none,
+  /// if there was no report.
   std::vector<float> save(std::uint64_t first, std::uint64_t count) {
     std::lock_guard lock(mutex_);
     take_reports();
     if (!any_) return {};
     std::vector<float> losses(count, kNone);
     for (std::uint64_t i = 0; i < count; ++i)
-      if (first + i >= first_ && first + i < end_) losses[i] = known_[slot(first + i)];
+      if (is_kept(first + i)) losses[i] = known_[(first + i) % known_.size()];
     return losses;
   }
 
-  /// Knows what was saved. For an epoch in which nothing was reported.
+  /// Knows what was saved.
   void load(std::uint64_t first, const std::vector<float>& losses) {
     std::lock_guard lock(mutex_);
-    if (losses.empty() || losses.size() > known_.size()) return;
-    move_to(first, losses.size());
+    forget(first);
     for (std::size_t i = 0; i < losses.size(); ++i)
-      if (std::isfinite(losses[i])) known_[slot(first + i)] = losses[i];
-    any_ = true;
+      if (std::isfinite(losses[i]) && is_kept(first + i))
+        known_[(first + i) % known_.size()] = losses[i];
+    any_ = !losses.empty() && !known_.empty();
   }
 
  private:
@@ -96,37 +100,33 @@ class Losses {
     float loss;
   };
 
-  /// Where the loss of a record that has not left lies.
-  std::uint64_t slot(std::uint64_t record) const {
-    const std::uint64_t slot = slot_ + (record - first_);
-    return slot < known_.size() ? slot : slot - known_.size();
+  bool is_kept(std::uint64_t record) const {
+    return record >= first_ && record - first_ < known_.size();
   }
 
-  void move_to(std::uint64_t first, std::uint64_t count) {
-    if (first >= end_) {  // all have left
-      end_ = first_ = first;
-      slot_ = 0;
-    }
-    slot_ = slot(first);
+  void forget(std::uint64_t first) {
+    reports_.clear();
+    std::fill(known_.begin(), known_.end(), kNone);
     first_ = first;
-    for (; end_ < first + count; ++end_) known_[slot(end_)] = kNone;
+    any_ = false;
   }
 
   void take_reports() {
+    const std::uint64_t size = known_.size();
+    if (size == 0) return reports_.clear();
+    const std::uint64_t at = first_ % size;
     for (const Report& report : reports_) {
-      if (report.record < first_ || report.record >= end_) continue;
-      if (!std::isfinite(report.loss)) continue;
-      known_[slot(report.record)] = report.loss;
+      if (!is_kept(report.record) || !std::isfinite(report.loss)) continue;
+      const std::uint64_t slot = at + (report.record - first_);
+      known_[slot < size ? slot : slot - size] = report.loss;
       any_ = true;
     }
     reports_.clear();
   }
 
-  std::mutex mutex_;             // guards what follows
-  std::vector<float> known_;     // a ring
+  mutable std::mutex mutex_;     // guards what follows
+  std::vector<float> known_;     // a ring: of record r at r modulo its size
   std::uint64_t first_ = 0;      // the oldest record that a loss is kept of
-  std::uint64_t end_ = 0;        // those below have entered
-  std::uint64_t slot_ = 0;       // of the oldest
   std::vector<Report> reports_;  // that are not known yet
   bool any_ = false;
 };
