@@ -1,6 +1,7 @@
 """One rank of two, with worker processes: prints what it was served."""
 
 import json
+import multiprocessing
 import os
 import signal
 import sys
@@ -19,11 +20,14 @@ N = 61
 
 def main() -> None:
     dist.init_process_group("gloo")
+    # Each of the workers would import torch by itself.
+    multiprocessing.set_forkserver_preload(["echobuf.torch"])
     rank, ranks = dist.get_rank(), dist.get_world_size()
     loader = echobuf.torch.EchoLoader(
         Numbers(N),
         sampler=range(rank, N, ranks),  # one rank has an example more
         num_workers=2,
+        multiprocessing_context="forkserver",
         batch_size=3,
         window=12,
         factor=2,
