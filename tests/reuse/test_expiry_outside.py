@@ -1,8 +1,4 @@
-"""`max_staleness`, and states of buffers that leave examples out, from their pages.
-
-Tests marked `xfail` are faults that are not mended yet: `strict` makes them fail when
-they are.
-"""
+"""`max_staleness`, and states of buffers that leave examples out, from their pages."""
 
 from __future__ import annotations
 
@@ -181,9 +177,6 @@ def test_producers_with_versions_and_consumers() -> None:
     assert stats.expired > 0
 
 
-@pytest.mark.xfail(
-    strict=True, raises=TimeoutError, reason="expired records fill the ring"
-)
 @pytest.mark.parametrize("per_version", [1, 3])
 def test_one_thread_puts_until_a_batch_is_ready(per_version: int) -> None:
     """Put until `ready()`: expired examples must not keep `put` from going on."""
@@ -265,7 +258,6 @@ print("done")
 """
 
 
-@pytest.mark.xfail(strict=True, reason="state_dict() writes beyond its memory")
 def test_state_after_reports_of_a_batch_larger_than_a_segment() -> None:
     """Take states in a process of its own, which the fault may end."""
     program = _STATES.format(batch_size=10, window=16, factor=8, n=58)
@@ -301,9 +293,6 @@ def test_states_with_losses_resume_exactly(factor: float, thin: float) -> None:
     resumes(16, window=16, factor=factor, thin=thin, batch_size=3)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="losses are lost at the end of a pass"
-)
 @pytest.mark.parametrize(
     ("n", "window", "factor", "batch_size"),
     [(4, 6, 2, 3), (3, 6, 3, 2), (12, 17, 2, 8)],

