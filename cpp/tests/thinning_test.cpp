@@ -97,14 +97,15 @@ TEST(LossSum, IsTheSameInWhateverRuns) {
 }
 
 /// The losses of a window, as a pass sees them; -1 where there is none.
-std::vector<float> seen(const Losses& losses, std::uint64_t first, std::uint64_t count) {
+std::vector<float> seen(const Losses& losses, std::uint64_t first,
+                        std::uint64_t count) {
   std::vector<float> found;
-  losses.look(first, count,
-              [&](const float* one, std::uint64_t run, const float* other,
-                  std::uint64_t rest) {
-                found.assign(one, one + run);
-                found.insert(found.end(), other, other + rest);
-              });
+  losses.look(
+      first, count,
+      [&](const float* one, std::uint64_t run, const float* other, std::uint64_t rest) {
+        found.assign(one, one + run);
+        found.insert(found.end(), other, other + rest);
+      });
   for (float& loss : found)
     if (std::isnan(loss)) loss = -1;
   return found;
@@ -117,23 +118,23 @@ TEST(Losses, AreKnownOnceTheyAreTaken) {
   const float reported[] = {0.5F, 2.0F, 0.25F};
   losses.report(records, reported, 3, false);
   EXPECT_TRUE(seen(losses, 0, 4).empty());
-  losses.take(0);
+  losses.take();
   EXPECT_EQ(seen(losses, 0, 4), (std::vector<float>{-1, 0.25F, -1, 2}));
-  losses.take(2);
+  losses.leave(2);
   EXPECT_EQ(seen(losses, 2, 6), (std::vector<float>{-1, 2, -1, -1, -1, -1}))
       << "records have left, and others are in their slots";
-  losses.take(100);
+  losses.leave(100);
   EXPECT_EQ(seen(losses, 100, 6), std::vector<float>(6, -1));
 }
 
 TEST(Losses, OfOthersThanThoseKeptArePassedOver) {
   Losses losses(4);
-  losses.take(8);
+  losses.leave(8);
   const std::int64_t records[] = {7, 8, 12, 9, 10};
   const float reported[] = {1, 2, 3, std::numeric_limits<float>::quiet_NaN(),
                             std::numeric_limits<float>::infinity()};
   losses.report(records, reported, 5, false);
-  losses.take(8);
+  losses.take();
   EXPECT_EQ(seen(losses, 8, 4), (std::vector<float>{2, -1, -1, -1}));
 }
 
@@ -142,7 +143,7 @@ TEST(Losses, OfNeighboursCanCountAsOne) {
   const std::int64_t records[] = {0, 0, 0, 1};
   const float reported[] = {1, 2, 6, 5};
   losses.report(records, reported, 4, true);
-  losses.take(0);
+  losses.take();
   EXPECT_EQ(seen(losses, 0, 2), (std::vector<float>{3, 5}));
 }
 

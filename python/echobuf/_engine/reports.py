@@ -158,8 +158,8 @@ class Reports:
         if not is_late and not np.isfinite(kept).all():
             row = int(np.flatnonzero(~np.isfinite(kept))[0])
             raise OptionError(
-                f"`loss` has {loss[row]} in row {row}; losses must be finite, and numbers "
-                "of float32. Leave such a batch out of `report`."
+                f"`loss` has {loss[row]} in row {row}; losses must be finite, also as "
+                "float32. Leave such a batch out of `report`."
             )
         return np.ascontiguousarray(index, np.int64), kept
 

@@ -35,8 +35,9 @@ class Drawer : public PassCursor<Ring> {
         pool_(std::move(pool)),
         leaves_(draw_.batch().leaves()) {}
 
-  /// See PassCursor. Where passes leave records out, records that were left out may fill
-  /// the ring while a batch is waited for: draws that are there are taken, and room made.
+  /// See PassCursor. Where passes leave records out, records that were left out may
+  /// fill the ring while a batch is waited for: draws that are there are taken, and
+  /// room made.
   bool ready() {
     if (Cursor::ready()) return true;
     if (!this->selects()) return false;

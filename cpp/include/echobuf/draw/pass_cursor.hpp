@@ -173,6 +173,7 @@ class PassCursor {
 
   void release(std::uint64_t oldest) {
     const std::uint64_t position = epoch_.position(oldest);
+    if (selector_) selector_->losses().leave(oldest);  // before other records come
     ring_.release(std::min(position, ring_.extent().committed));
   }
 
@@ -197,7 +198,7 @@ class PassCursor {
     if (!selector_) return;
     Losses& losses = selector_->losses();
     if (late_) late_->take(losses, epoch_.origin, epoch_.record(ring_.extent().tail));
-    losses.take(std::visit([](const auto& s) { return s.oldest_record(); }, sweep_));
+    losses.take();
   }
 
   const BufferOptions& options_;

@@ -134,17 +134,17 @@ class PassSelector final : public Selector {
     const Thinning coins(options_.seed, epoch_.number, pass.pass, options_.thin);
     bool any = false;
     losses_.look(pass.window.first, pass.window.count,
-                  [&](const float* one, std::uint64_t run, const float* other,
-                      std::uint64_t rest) {
-                    any = run > 0;
-                    if (!any) return;
-                    LossSum sum;
-                    sum.add(one, run);
-                    sum.add(other, rest);
-                    coins.mark(pass.window.first, one, run, sum.mean(), marks_.data());
-                    coins.mark(pass.window.first + run, other, rest, sum.mean(),
-                               marks_.data() + run);
-                  });
+                 [&](const float* one, std::uint64_t run, const float* other,
+                     std::uint64_t rest) {
+                   any = run > 0;
+                   if (!any) return;
+                   LossSum sum;
+                   sum.add(one, run);
+                   sum.add(other, rest);
+                   coins.mark(pass.window.first, one, run, sum.mean(), marks_.data());
+                   coins.mark(pass.window.first + run, other, rest, sum.mean(),
+                              marks_.data() + run);
+                 });
     selection.weight = weight();
     return any;
   }

@@ -47,17 +47,22 @@ class Losses {
     }
   }
 
-  /// What was reported by now is known. Records before `oldest` have left: not those of
-  /// a walk that may be thrown away. For the consumer.
-  void take(std::uint64_t oldest) {
+  /// What was reported by now is known. For the consumer.
+  void take() {
     std::lock_guard lock(mutex_);
-    if (known_.empty()) return reports_.clear();
+    take_reports();
+  }
+
+  /// Records before `oldest` have left, and their slots may be of others. For the
+  /// consumer.
+  void leave(std::uint64_t oldest) {
+    std::lock_guard lock(mutex_);
     const std::uint64_t size = known_.size();
+    if (size == 0 || oldest <= first_) return;
     if (oldest >= first_ + size) std::fill(known_.begin(), known_.end(), kNone);
     for (; first_ < oldest && first_ + size > oldest; ++first_)
       known_[first_ % size] = kNone;
     first_ = oldest;
-    take_reports();
   }
 
   /// Calls `use` with the losses of `count` records from `first` on in two runs, the
@@ -72,8 +77,8 @@ class Losses {
     use(known_.data() + slot, run, known_.data(), count - run);
   }
 
-  /// Returns those of `count` records from `first` on, with what was not yet taken; none,
-  /// if there was no report.
+  /// Returns those of `count` records from `first` on, with what was not yet taken;
+  /// none, if there was no report.
   std::vector<float> save(std::uint64_t first, std::uint64_t count) {
     std::lock_guard lock(mutex_);
     take_reports();
