@@ -38,7 +38,7 @@ def checked(batch, info, version):
 
 
 class Served:
-    """What a buffer serves that is put to, and drawn from, in turns of chance.
+    """The batches of a buffer that is put to, and drawn from, in turns of chance.
 
     Attributes:
         batches: of each the ids, the echoes and the weights.

@@ -44,7 +44,7 @@ def put_ragged(buffer, first, end):
 
 
 def drawn(batch, info):
-    """What a batch is, and its report."""
+    """A batch, and its report."""
     index = np.array(info.index)
     np.testing.assert_array_equal(np.array(batch["id"]), index)
     if "row" in batch:

@@ -1,4 +1,4 @@
-"""What `reuse`, `thin`, `max_staleness` and `report` refuse, and how."""
+"""Refusals of `reuse`, `thin`, `max_staleness` and `report`."""
 
 import math
 

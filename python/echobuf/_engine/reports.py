@@ -273,16 +273,20 @@ class Reporting:
             >>> buffer = EchoBuffer(
             ...     np.float32(0),
             ...     batch_size=4,
-            ...     window=4,
-            ...     factor=2,
+            ...     window=8,
+            ...     factor=4,
             ...     with_info=True,
             ...     reuse="loss",
             ... )
-            >>> buffer.put_batch(np.float32([0, 1, 2, 9]))
+            >>> buffer.put_batch(np.arange(4, dtype=np.float32))
             >>> buffer.close()
-            >>> for batch, info in buffer:
+            >>> for batch, info in buffer:  # 15 draws in place of 16
             ...     print(batch.tolist(), info.weight.tolist())
             ...     buffer.report(info, loss=batch)
+            [1.0, 0.0, 1.0, 3.0] [1.0, 1.0, 1.0, 1.0]
+            [2.0, 0.0, 2.0, 0.0] [1.0, 1.0, 1.0, 2.0]
+            [3.0, 3.0, 1.0, 0.0] [1.0, 1.0, 2.0, 2.0]
+            [2.0, 2.0, 3.0] [1.0, 2.0, 1.0]
         """
         reports = self._engine.reports
         if reports is None:
