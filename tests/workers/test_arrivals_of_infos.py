@@ -9,7 +9,8 @@ from worker_data import KWARGS
 N = 60
 
 
-def test_infos_of_arrivals_go_on_over_resumes_with_other_numbers_of_workers():
+def infos_over_resumes():
+    """The index of each example, in an epoch of several numbers of workers."""
     uses, index_of, state = Counter(), {}, None
     for workers in (2, 1, 3):
         loader = echobuf.EchoLoader(
@@ -29,4 +30,12 @@ def test_infos_of_arrivals_go_on_over_resumes_with_other_numbers_of_workers():
                 break
     assert uses == dict.fromkeys(range(N), 2)
     assert sorted(index_of.values()) == list(range(N))
-    assert any(number != index for number, index in index_of.items())
+    return index_of
+
+
+def test_infos_of_arrivals_go_on_over_resumes_with_other_numbers_of_workers():
+    # On a busy machine a second worker may start when the first has made all it waits for.
+    for _ in range(5):
+        if any(number != index for number, index in infos_over_resumes().items()):
+            return
+    raise AssertionError("examples always came in the sampler's order")
