@@ -34,7 +34,7 @@ def infos_over_resumes():
 
 
 def test_infos_of_arrivals_go_on_over_resumes_with_other_numbers_of_workers():
-    # On a busy machine a second worker may start when the first has made all it waits for.
+    # On a busy machine the second worker may start when the first has made all items.
     for _ in range(5):
         if any(number != index for number, index in infos_over_resumes().items()):
             return
