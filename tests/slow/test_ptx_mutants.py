@@ -62,7 +62,7 @@ MUTANTS = [  # file, what stands there, what the mutant has
     (
         LAYOUT,
         "uint32_t row; // of the batch, for the part's first record "
-        "uint32_t offset; // of the part in the pass",
+        "uint32_t offset; // of the part in the pass, or in the list",
         "uint32_t offset; uint32_t row;",
     ),
     (
