@@ -44,8 +44,9 @@ class Consumed(DataLoaderLike):
         out of each later pass with probability `thin`; in the passes that it stays in,
         its weight is 1 / (1 - `thin`), so that means weighted by `info.weight` are
         those of plain echoing in expectation (InfoBatch: Qin et al. 2023,
-        arXiv:2303.04947). A pass goes by the reports that were made before its first
-        batch. Nothing waits for losses on a device: they count from the second batch
+        arXiv:2303.04947). A pass goes by the reports that were made before the batch
+        that holds its first draw; report a batch before the next epoch begins. Nothing
+        waits for losses on a device: they count from the second batch
         after the report on.
 
         Args:
