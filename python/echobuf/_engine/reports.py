@@ -251,7 +251,7 @@ class Reporting:
         those of plain echoing in expectation (InfoBatch: Qin et al. 2023,
         arXiv:2303.04947). A pass goes by the reports that were made before the batch
         that holds its first draw. Losses of examples that have left the window are
-        passed over. An info does not know its epoch: report it before the next begins.
+        passed over. An info does not know its epoch: report it before the next one.
 
         Nothing waits for losses on a device (CuPy's, tensors, `jax.Array`s): they
         count from the second batch after the report on. One that turns out not to be
@@ -267,8 +267,8 @@ class Reporting:
 
         Raises:
             SpecError: `loss` is not one number for each example of `info`.
-            OptionError: a loss is not finite; or an index is negative; or the buffer has
-                no `reuse="loss"`; or the stream is being captured.
+            OptionError: a loss is not finite, an index is negative, the buffer has no
+                `reuse="loss"`, or the stream is being captured.
 
         Examples:
             >>> buffer = EchoBuffer(
