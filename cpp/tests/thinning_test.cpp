@@ -116,7 +116,7 @@ TEST(Losses, AreKnownOnceTheyAreTaken) {
   EXPECT_TRUE(seen(losses, 0, 4).empty()) << "nothing was reported";
   const std::int64_t records[] = {1, 3, 1};
   const float reported[] = {0.5F, 2.0F, 0.25F};
-  losses.report(records, reported, 3, false);
+  losses.report(records, reported, 3, 99, false);
   EXPECT_TRUE(seen(losses, 0, 4).empty());
   losses.take();
   EXPECT_EQ(seen(losses, 0, 4), (std::vector<float>{-1, 0.25F, -1, 2}));
@@ -130,10 +130,14 @@ TEST(Losses, AreKnownOnceTheyAreTaken) {
 TEST(Losses, OfOthersThanThoseKeptArePassedOver) {
   Losses losses(4);
   losses.leave(8);
-  const std::int64_t records[] = {7, 8, 12, 9, 10};
-  const float reported[] = {1, 2, 3, std::numeric_limits<float>::quiet_NaN(),
-                            std::numeric_limits<float>::infinity()};
-  losses.report(records, reported, 5, false);
+  const std::int64_t records[] = {7, 8, 12, 9, 10, 11};
+  const float reported[] = {1,
+                            2,
+                            3,
+                            std::numeric_limits<float>::quiet_NaN(),
+                            std::numeric_limits<float>::infinity(),
+                            4};
+  losses.report(records, reported, 6, 11, false);  // 11 has not been put
   losses.take();
   EXPECT_EQ(seen(losses, 8, 4), (std::vector<float>{2, -1, -1, -1}));
 }
@@ -142,7 +146,7 @@ TEST(Losses, OfNeighboursCanCountAsOne) {
   Losses losses(4);
   const std::int64_t records[] = {0, 0, 0, 1};
   const float reported[] = {1, 2, 6, 5};
-  losses.report(records, reported, 4, true);
+  losses.report(records, reported, 4, 99, true);
   losses.take();
   EXPECT_EQ(seen(losses, 0, 2), (std::vector<float>{3, 5}));
 }
@@ -152,7 +156,7 @@ TEST(Losses, AreSavedAndLoaded) {
   EXPECT_TRUE(first.save(0, 3).empty());
   const std::int64_t records[] = {2, 4};
   const float reported[] = {1, 2};
-  first.report(records, reported, 2, false);
+  first.report(records, reported, 2, 99, false);
   const std::vector<float> saved = first.save(1, 4);
   ASSERT_EQ(saved.size(), 4u);
   second.load(1, saved);

@@ -231,15 +231,9 @@ class BasicBuffer {
   bool report(const std::int64_t* records, const float* losses, std::size_t count) {
     Losses* const known = draw_path_.losses();
     if (!known) return true;
-    const auto end = static_cast<std::int64_t>(accounting_.stats().fresh);
     if (std::any_of(records, records + count, [](std::int64_t r) { return r < 0; }))
       return false;
-    for (std::size_t i = 0; i < count;) {
-      std::size_t next = i;
-      while (next < count && records[next] < end) ++next;
-      known->report(records + i, losses + i, next - i, options_.ragged);
-      i = next + 1;
-    }
+    known->report(records, losses, count, accounting_.stats().fresh, options_.ragged);
     return true;
   }
 

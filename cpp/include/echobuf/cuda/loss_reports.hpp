@@ -138,24 +138,14 @@ class LossReports final : public LateReports {
   /// A batch was handed out.
   void hand_out() { batches_.fetch_add(1, std::memory_order_relaxed); }
 
-  void take(Losses& losses, std::uint64_t first, std::uint64_t end) override {
+  void take(Losses& losses, std::uint64_t end) override {
     if (!any_.load(std::memory_order_relaxed)) return;
     const std::lock_guard lock(mutex_);
     for (; !queue_.empty() && counts(queue_.front()); queue_.pop_front()) {
       Entry& entry = queue_.front();
       fetch(entry);
-      // Whole runs: a record's neighbours may be more losses of it.
-      std::size_t from = 0;
-      const auto is_known = [&](std::size_t i) {
-        const auto record = static_cast<std::uint64_t>(entry.records[i]);
-        return record >= first && record < end;
-      };
-      for (std::size_t to = 0; to <= entry.records.size(); ++to) {
-        if (to < entry.records.size() && is_known(to)) continue;
-        losses.report(entry.records.data() + from, entry.losses.data() + from,
-                      to - from, mean_);
-        from = to + 1;
-      }
+      losses.report(entry.records.data(), entry.losses.data(), entry.records.size(),
+                    end, mean_);
     }
     any_.store(!queue_.empty(), std::memory_order_relaxed);
   }

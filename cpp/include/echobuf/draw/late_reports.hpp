@@ -17,9 +17,9 @@ class LateReports {
   virtual ~LateReports() = default;
 
   /// Hands over to `losses` what counts from the next batch on, and waits for it if
-  /// need be: of records from `first` on below `end`; what is of others is no loss of
-  /// this epoch. For the consumer.
-  virtual void take(Losses& losses, std::uint64_t first, std::uint64_t end) = 0;
+  /// need be: of records below `end`; what is of others is no loss of this epoch. For
+  /// the consumer.
+  virtual void take(Losses& losses, std::uint64_t end) = 0;
 
   /// Another epoch begins: drops all. For the consumer.
   virtual void forget() = 0;

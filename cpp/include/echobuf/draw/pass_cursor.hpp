@@ -53,43 +53,10 @@ class PassCursor {
   }
 
   /// True if a draw would not wait. Changes nothing.
-  bool ready() {
-    take_reports();
-    return std::visit(
-        [&](auto sweep) {  // a copy
-          std::uint64_t count = partial_count_;
-          Part part;
-          while (count < options_.batch_size) {
-            const UpstreamProgress progress = look(sweep);
-            if (lacking(progress)) return why_lacking(progress) == Outcome::kShort;
-            const Step step = sweep.step(progress, options_.batch_size - count, part);
-            if (step == Step::kWait) return false;
-            if (step == Step::kFinished) return true;
-            count += part.count;
-          }
-          return true;
-        },
-        sweep_);
-  }
+  bool ready() { return look_ahead() != Outcome::kWait; }
 
   /// True if there is no further batch. Changes nothing that is drawn.
-  bool finished() {
-    take_reports();
-    return std::visit(
-        [&](auto sweep) {  // a copy
-          std::uint64_t count = partial_count_;
-          Part part;
-          while (count < options_.batch_size) {
-            const UpstreamProgress progress = look(sweep);
-            if (lacking(progress)) return false;
-            const Step step = sweep.step(progress, options_.batch_size - count, part);
-            if (step != Step::kPart) return step == Step::kFinished && !servable(count);
-            count += part.count;
-          }
-          return false;
-        },
-        sweep_);
-  }
+  bool finished() { return look_ahead() == Outcome::kFinished; }
 
   /// After kWait: the ring position to wait for. The last one that is missing, so that
   /// a segment costs one wake-up; if that is there and others are late, or may never
@@ -197,7 +164,7 @@ class PassCursor {
   void take_reports() {
     if (!selector_) return;
     Losses& losses = selector_->losses();
-    if (late_) late_->take(losses, epoch_.origin, epoch_.record(ring_.extent().tail));
+    if (late_) late_->take(losses, epoch_.record(ring_.extent().tail));
     losses.take();
   }
 
@@ -208,6 +175,26 @@ class PassCursor {
   std::uint64_t partial_count_ = 0;  // of a batch that a wait has cut
 
  private:
+  /// Returns what a draw would, on a copy of the walk.
+  Outcome look_ahead() {
+    take_reports();
+    return std::visit(
+        [&](auto sweep) {
+          std::uint64_t count = partial_count_;
+          Part part;
+          while (count < options_.batch_size) {
+            const UpstreamProgress progress = look(sweep);
+            if (lacking(progress)) return why_lacking(progress);
+            const Step step = sweep.step(progress, options_.batch_size - count, part);
+            if (step == Step::kWait) return Outcome::kWait;
+            if (step == Step::kFinished) break;
+            count += part.count;
+          }
+          return servable(count) ? Outcome::kBatch : Outcome::kFinished;
+        },
+        sweep_);
+  }
+
   void begin_selecting() {
     std::visit(
         [&](auto& sweep) {

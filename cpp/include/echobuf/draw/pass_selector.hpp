@@ -71,7 +71,6 @@ class PassSelector final : public Selector {
 
   std::int64_t newest() const override { return newest_; }
   Losses& losses() { return losses_; }
-  const Losses& losses() const { return losses_; }
 
   Selected select(const Part& pass, const Selection* before) override {
     const auto selection = plain(pass);
@@ -196,7 +195,7 @@ class PassSelector final : public Selector {
       std::copy_n(before->uses.begin() + static_cast<std::ptrdiff_t>(left), stay,
                   uses.begin());
     }
-    if (selection.draws.size() == pass.window.count || pass.sparse.left_out() == 0)
+    if (pass.sparse.left_out() == 0)
       for (std::uint64_t i = 0; i < uses.size(); ++i)
         uses[i] += marks_[i] & SavedSelection::kDrawn;
     else  // the pass does not sweep all that are marked

@@ -30,19 +30,20 @@ class Losses {
     forget(first);
   }
 
-  /// Reports `count` losses of records. Those that are not finite, and of records that
-  /// have left, are passed over. `mean`: neighbours of the same record count as one,
-  /// their mean. Throws std::bad_alloc.
+  /// Reports `count` losses of records. Those that are not finite, of records that have
+  /// left, and of others than records below `end`, are passed over. `mean`: neighbours
+  /// of the same record count as one, their mean. Throws std::bad_alloc.
   void report(const std::int64_t* records, const float* losses, std::size_t count,
-              bool mean) {
+              std::uint64_t end, bool mean) {
     std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < count;) {
+      const auto record = static_cast<std::uint64_t>(records[i]);
       std::size_t next = i + 1;
       auto sum = static_cast<double>(losses[i]);
       for (; mean && next < count && records[next] == records[i]; ++next)
         sum += static_cast<double>(losses[next]);
       const auto loss = static_cast<float>(sum / static_cast<double>(next - i));
-      reports_.push_back({static_cast<std::uint64_t>(records[i]), loss});
+      if (record < end) reports_.push_back({record, loss});  // none below 0 is
       i = next;
     }
   }
