@@ -14,7 +14,9 @@ pytestmark = [
 ]
 
 RESULTS = sorted(
-    [*ROOT.glob("bench/results/*.json"), *ROOT.glob("experiments/results/*.json")]
+    path
+    for folder in ("bench/results", "bench/results/gpu", "experiments/results")
+    for path in (ROOT / folder).glob("*.json")
 )
 
 SCALES = {
