@@ -46,7 +46,7 @@ simulated=""
 # The most important first.
 smokes=(draw chain graph torch jax)
 tests=(order ragged streams transforms graphs torch current errors memory processes jax experiments)
-benchmarks=(draw_images draw_augmented draw_pages draw_small draw_ragged host_time upload training
+benchmarks=(draw_images draw_augmented draw_pages draw_small draw_ragged host_time upload training resnet
   host_echoing replay_peers)
 for_benchmarks=150 # seconds that tests leave them
 
