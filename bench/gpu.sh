@@ -24,7 +24,7 @@
 #
 # wheels/ in the checkout, if there is one: what that Python lacks is installed from it,
 # what it has is left as it is. The package itself is installed from there, too, if the
-# Python files, headers and kernels in its wheel are those of the checkout. With the same
+# version, Python files, headers and kernels of its wheel are the checkout's. With the same
 # Python version and a C library that is no newer:
 #
 #   python3.12 -m pip wheel --no-deps -w wheels .

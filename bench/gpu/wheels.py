@@ -55,17 +55,46 @@ def own(wheels: list[Path]) -> list[Path]:
 
 
 def differing(wheel: Path) -> str | None:
-    """Return the first source file in which wheel and checkout differ, or None."""
+    """Return the version, or first source file, in which they differ, or None.
+
+    A wheel also has the files that the build generates, and a checkout lacks them: they
+    follow from the version.
+    """
+    made = generated()
     with zipfile.ZipFile(wheel) as archive:
-        packed = {n: archive.read(n) for n in archive.namelist() if _is_source(n)}
+        packed = {
+            n: archive.read(n)
+            for n in archive.namelist()
+            if _is_source(n) and n not in made
+        }
+    if wheel.name.split("-")[1] != version():
+        return f"version {wheel.name.split('-')[1]}, not {version()}"
     here = {
         place + file.relative_to(folder).as_posix(): file.read_bytes()
         for place, folder in SOURCES.items()
         for file in folder.rglob("*")
         if file.suffix in _SUFFIXES
+        and place + file.relative_to(folder).as_posix() not in made
     }
     names = sorted(packed.keys() | here.keys())
     return next((n for n in names if packed.get(n) != here.get(n)), None)
+
+
+def generated() -> set[str]:
+    """Return the files that pyproject.toml lets the build write into the package."""
+    # Python 3.10 has no tomllib.
+    text = (ROOT / "pyproject.toml").read_text()
+    entries = text.split("[[tool.scikit-build.generate]]")[1:]
+    return set(re.findall(r'(?m)^path = "(.+)"$', "".join(entries)))
+
+
+def version() -> str:
+    """Return the version of the checkout, as pyproject.toml finds it."""
+    text = (ROOT / "cpp" / "include" / "echobuf" / "version.hpp").read_text()
+    parts = re.findall(
+        r"(?m)^#define ECHOBUF_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", text
+    )
+    return ".".join(parts)
 
 
 def _is_source(name: str) -> bool:
