@@ -22,6 +22,7 @@ SCRIPTS = (
     "host_time",
     "upload",
     "training",
+    "resnet",
     "host_echoing",
     "replay_peers",
 )
