@@ -82,6 +82,15 @@ class Question:
     limit_s: float = 20.0
 
 
+def scaled(settings: Settings, divisor: int, **others: Any) -> Settings:
+    """Return tiny settings: records, and records in a batch, by one divisor.
+
+    So a pass has about as many batches, and a round draws as many of them: sizes that
+    do not fit each other fail here, too.
+    """
+    return {name: settings[name] // divisor for name in ("records", "batch")} | others
+
+
 @dataclass
 class Answer:
     """Figures of a candidate: seconds for one unit, by round; or the reason for none.

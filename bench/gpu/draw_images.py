@@ -6,7 +6,7 @@ delay, so that the host's time is not in it.
 
 import sys
 
-from ask import Candidate, Question
+from ask import Candidate, Question, scaled
 from script import main
 from selects import Copy, Cupy, Torch
 from window import Draw
@@ -19,6 +19,13 @@ DRAWS = (
     Candidate("torch.index_select, resident index", Torch, RESIDENT, peer=True),
     Candidate("cupy.take, resident index", Cupy, RESIDENT, peer=True),
 )
+SETTINGS = {
+    "fields": {"image": [[224, 224, 3], "uint8"]},
+    "key": "image",
+    "records": 32_768,
+    "batch": 1024,
+    "batches": 8,
+}
 QUESTIONS = (
     Question(
         name="gpu_draw_images",
@@ -27,14 +34,8 @@ QUESTIONS = (
         reference="copy on the device",
         candidates=DRAWS,
         clock="device",
-        settings={
-            "fields": {"image": [[224, 224, 3], "uint8"]},
-            "key": "image",
-            "records": 32_768,
-            "batch": 1024,
-            "batches": 8,
-        },
-        tiny={"fields": {"image": [[8, 8, 3], "uint8"]}, "records": 256, "batch": 16},
+        settings=SETTINGS,
+        tiny=scaled(SETTINGS, 64, fields={"image": [[14, 14, 3], "uint8"]}),
     ),
 )
 

@@ -6,10 +6,17 @@ on the device. All of it is queued behind a delay, without the host's time.
 
 import sys
 
-from ask import Question
+from ask import Question, scaled
 from draw_images import DRAWS
 from script import main
 
+SETTINGS = {
+    "fields": {"page": [[4096], "uint8"]},
+    "key": "page",
+    "records": 1_000_000,
+    "batch": 4096,
+    "batches": 50,
+}
 QUESTIONS = (
     Question(
         name="gpu_draw_pages",
@@ -18,19 +25,8 @@ QUESTIONS = (
         reference="copy on the device",
         candidates=DRAWS,
         clock="device",
-        settings={
-            "fields": {"page": [[4096], "uint8"]},
-            "key": "page",
-            "records": 1_000_000,
-            "batch": 4096,
-            "batches": 50,
-        },
-        tiny={
-            "fields": {"page": [[64], "uint8"]},
-            "records": 800,
-            "batch": 40,
-            "batches": 4,
-        },
+        settings=SETTINGS,
+        tiny=scaled(SETTINGS, 1000, fields={"page": [[64], "uint8"]}),
     ),
 )
 

@@ -8,10 +8,18 @@ list of resident tensors; padded ones beside `pad_sequence`.
 import sys
 from dataclasses import replace
 
-from ask import Candidate, Question
+from ask import Candidate, Question, scaled
 from ragged_window import Cat, Copy, Draw, Gather, PadSequence
 from script import main
 
+_SETTINGS = {
+    "form": "packed",
+    "records": 32_768,
+    "mean": 512,
+    "longest": 8192,
+    "batch": 256,
+    "batches": 64,
+}
 _PACKED = Question(
     name="gpu_draw_ragged",
     aim="0.9 of a copy of the useful bytes; 5 times the best of the others",
@@ -25,15 +33,8 @@ _PACKED = Question(
         Candidate("torch.cat of a list", Cat, peer=True),
     ),
     clock="events",
-    settings={
-        "form": "packed",
-        "records": 32_768,
-        "mean": 512,
-        "longest": 8192,
-        "batch": 256,
-        "batches": 64,
-    },
-    tiny={"records": 256, "mean": 16, "longest": 64, "batch": 8, "batches": 4},
+    settings=_SETTINGS,
+    tiny=scaled(_SETTINGS, 32, mean=16, longest=256),
 )
 QUESTIONS = (
     _PACKED,

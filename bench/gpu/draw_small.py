@@ -7,11 +7,18 @@ behind a delay, without them. The index that echobuf does not need is made in th
 import sys
 from dataclasses import replace
 
-from ask import Candidate, Question
+from ask import Candidate, Question, scaled
 from script import main
 from selects import Cupy, Torch
 from window import Draw
 
+_SETTINGS = {
+    "fields": {"x": [[32], "float32"], "y": [[], "int64"]},
+    "key": "y",
+    "records": 1_000_000,
+    "batch": 4096,
+    "batches": 100,
+}
 _EVENTS = Question(
     name="gpu_draw_small",
     aim="3 times randint and a selection from each field",
@@ -25,14 +32,8 @@ _EVENTS = Question(
         Candidate("echobuf", Draw),
     ),
     clock="events",
-    settings={
-        "fields": {"x": [[32], "float32"], "y": [[], "int64"]},
-        "key": "y",
-        "records": 1_000_000,
-        "batch": 4096,
-        "batches": 100,
-    },
-    tiny={"records": 800, "batch": 40, "batches": 4},
+    settings=_SETTINGS,
+    tiny=scaled(_SETTINGS, 1000),
 )
 QUESTIONS = (
     _EVENTS,

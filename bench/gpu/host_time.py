@@ -6,7 +6,7 @@ for, outside the time.
 
 import sys
 
-from ask import Candidate, Question
+from ask import Candidate, Question, scaled
 from script import main
 from selects import Torch
 from window import Draw, Replay
@@ -15,6 +15,14 @@ _MANY = {
     "fields": {f"x{i}": [[1], "float32"] for i in range(31)} | {"y": [[], "int64"]}
 }
 _OUT = {"out": True}
+
+_SETTINGS = {
+    "fields": {"x": [[32], "float32"], "y": [[], "int64"]},
+    "key": "y",
+    "records": 100_000,
+    "batch": 256,
+    "batches": 200,
+}
 
 QUESTIONS = (
     Question(
@@ -44,14 +52,8 @@ QUESTIONS = (
             ),
         ),
         clock="host",
-        settings={
-            "fields": {"x": [[32], "float32"], "y": [[], "int64"]},
-            "key": "y",
-            "records": 100_000,
-            "batch": 256,
-            "batches": 200,
-        },
-        tiny={"records": 320, "batch": 16, "batches": 8},
+        settings=_SETTINGS,
+        tiny=scaled(_SETTINGS, 125, batch=2),
         rounds=31,
     ),
 )

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -49,6 +50,39 @@ def test_simulated_figures_say_so(name, load, tmp_path, capsys):
         assert list(figures["results"]) == own
         for result in figures["results"].values():
             assert len(result["rounds_s"]) == 1
+
+
+@pytest.mark.parametrize("name", [n for n in SCRIPTS if n.startswith("draw_")])
+def test_tiny_sizes_keep_the_relations_of_the_real_ones(name, load):
+    for question in load(name).QUESTIONS:
+        real, tiny = question.settings, {**question.settings, **question.tiny}
+        passes = [sizes["records"] // sizes["batch"] for sizes in (real, tiny)]
+        assert tiny["records"] < real["records"]
+        assert tiny["batches"] == real["batches"] < passes[0]
+        assert passes[1] == pytest.approx(passes[0], rel=0.05)
+
+
+def test_a_window_refuses_more_batches_than_are_sure(load):
+    place, settings = load("place"), load("draw_images").QUESTIONS[0].tiny
+    settings = {**settings, "key": "image", "batches": 8, "records": 128}
+    with place.open_place(simulated=True) as here:
+        window = load("window").Window(here, settings)
+        for _ in range(3):
+            window.take(7)
+            for _ in range(7):
+                window.buffer.next_batch(window.out, timeout=WAIT_S)
+        with pytest.raises(ValueError, match="only 7 are sure"):
+            window.take(8)
+        window.close()
+
+
+def test_equal_noise_makes_no_equal_crops(load, monkeypatch, tmp_path):
+    """At the real size noise repeats after 64 images; here after 4."""
+    script, base = load("draw_augmented"), load("window").make_records.__globals__
+    shape = script.TINY["fields"]["image"][0]
+    monkeypatch.setitem(base, "_BLOCK", 4 * math.prod(shape))
+    arguments = ["--simulated", "--rounds", "1", "--out", str(tmp_path)]
+    assert load("script").main(None, script.QUESTIONS, arguments) == 0
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
