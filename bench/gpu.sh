@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All that needs a GPU, in one go: without a network, in under eight minutes.
+# All that needs a GPU, in one go: without a network, in under eight minutes; on 16 cores,
+# with a wheel of the package, about six.
 #
 #   bench/gpu.sh DIR                  all of it; logs and results in DIR
 #   bench/gpu.sh DIR install          the package, and what lies in wheels/
@@ -9,7 +10,8 @@
 #   bench/gpu.sh --simulated DIR ...  the same on the simulated driver
 #
 # Each stage is a process with a time limit: the installation, each smoke run, each file of
-# tests, each benchmark. One that fails, or hangs, loses nothing of the others.
+# tests, each benchmark. Files of tests run side by side on all cores, but for `memory`,
+# which looks at what others leave free; benchmarks run alone. One that fails, or hangs, loses nothing of the others.
 # DIR/summary.txt has a line for each stage that has ended, DIR/STAGE.log its output, with
 # the tracebacks of a stage that was stopped. Exit code: 0 if all went well, 1 if something
 # failed or ran out of time, 2 for bad usage, 3 where there is no GPU.
@@ -45,7 +47,8 @@ total="${ECHOBUF_GPU_SECONDS:-460}"
 simulated=""
 # The most important first.
 smokes=(draw chain graph torch jax)
-tests=(order ragged streams transforms graphs torch current errors memory processes jax experiments)
+tests=(ragged transforms order streams graphs torch current errors processes jax experiments memory)
+alone=" memory " # tests beside which nothing else uses the device
 benchmarks=(draw_images draw_augmented draw_pages draw_small draw_ragged host_time upload training resnet
   host_echoing replay_peers)
 for_benchmarks=150 # seconds that tests leave them
@@ -75,13 +78,17 @@ check_names() {
 
 # The options of pyproject.toml need plugins that may not be there.
 tests() {
-  local name marked="gpu"
+  local name marked="gpu" together=() apart=()
   [ -z "$simulated" ] || marked="not gpu"
   [ $# -gt 0 ] || set -- "${tests[@]}"
   for name in "$@"; do
-    stage "test_gpu_$name" 40 "$python" -m pytest -v -o addopts=-ra \
-      -o filterwarnings=default -p no:cacheprovider --durations=5 -m "$marked" \
-      "tests/gpu/test_gpu_$name.py"
+    if [[ "$alone" == *" $name "* ]]; then apart+=("$name"); else together+=("$name"); fi
+  done
+  set -- "$python" -m pytest -v -o addopts=-ra -o filterwarnings=default \
+    -p no:cacheprovider --durations=5 -m "$marked" tests/gpu/test_gpu_NAME.py
+  side_by_side test_gpu 150 "${together[@]}" -- "$@"
+  for name in "${apart[@]}"; do
+    side_by_side test_gpu 60 "$name" -- "$@"
   done
 }
 
@@ -89,7 +96,7 @@ bench() {
   local name
   [ $# -gt 0 ] || set -- "${benchmarks[@]}"
   for name in "$@"; do
-    stage "$name" 75 "$python" "bench/gpu/$name.py" --out "$out" \
+    stage "$name" 90 "$python" "bench/gpu/$name.py" --out "$out" \
       ${simulated:+--simulated --rounds 1}
   done
 }

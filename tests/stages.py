@@ -44,6 +44,7 @@ class Script:
         self._python = executable(tools / "python", _PYTHON)
         timeout = _TIMEOUT.format(timeout=shutil.which("timeout"))
         executable(tools / "timeout", timeout)
+        executable(tools / "getconf", "#!/bin/sh\necho 16\n")  # cores
 
     def __call__(self, *arguments, **told):
         with self.begun(*arguments, **told) as process:

@@ -23,6 +23,6 @@ install_package='
 
 install() {
   stage wheels 60 bash -c "$install_wheels" "$python"
-  export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"
+  export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$cores}"
   stage install 150 bash -c "$install_package" "$python"
 }

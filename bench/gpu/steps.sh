@@ -4,6 +4,8 @@
 # python, total and simulated set.
 failed=0
 kept=0    # seconds that are kept for the stages after
+# os.cpu_count(); `nproc` prints OMP_NUM_THREADS where that is set.
+cores="$(getconf _NPROCESSORS_ONLN)"
 nothing=5 # exit code: there is nothing to run; pytest's, too
 # A stage is stopped with SIGABRT, at which Python prints the tracebacks of its threads; and
 # all that it printed before is in its log.
@@ -46,13 +48,17 @@ meaning() {
 }
 
 # side_by_side PREFIX SECONDS NAME... -- COMMAND...: a stage for each name, which replaces
-# NAME in the command; all of them at once.
+# NAME in the command; as many at once as there are cores.
 side_by_side() {
   local prefix="$1" limit="$2" names=() stages=() name process
   shift 2
   while [ "$1" != -- ]; do names+=("$1"); shift; done
   shift
   for name in "${names[@]}"; do
+    if [ ${#stages[@]} -ge "$cores" ]; then
+      wait "${stages[0]}" || failed=1
+      stages=("${stages[@]:1}")
+    fi
     stage "${prefix}_$name" "$limit" "${@//NAME/$name}" &
     stages+=($!)
   done

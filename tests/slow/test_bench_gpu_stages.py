@@ -30,6 +30,9 @@ STAGES = [
 ]
 
 
+TOGETHER = [f"test_gpu_{name}" for name in names_in("tests") if name != "memory"]
+
+
 @pytest.fixture
 def gpu_sh(tmp_path):
     return Script(BENCH / "gpu.sh", tmp_path / "tools")
@@ -38,6 +41,12 @@ def gpu_sh(tmp_path):
 def results(out):
     """Return the outcome of each stage that every machine has."""
     return {n: came for n, came in summary(out).items() if n in STAGES}
+
+
+def ended_beside(name):
+    """Return the stages that end although the test file `name` hangs, and well."""
+    first = STAGES[: STAGES.index(TOGETHER[0])]
+    return dict.fromkeys([n for n in (*first, *TOGETHER) if n != name], "ok")
 
 
 def test_every_file_of_tests_and_every_smoke_run_is_named():
@@ -82,6 +91,26 @@ def test_a_fault_in_every_stage_leaves_the_outcome_of_each(gpu_sh, tmp_path):
     }
 
 
+def test_files_of_tests_run_side_by_side_and_those_of_memory_alone(gpu_sh, tmp_path):
+    """Each waits until all have begun; the one of memory sees that all have ended."""
+    out, begun = tmp_path / "out", tmp_path / "begun"
+    begun.mkdir()
+    fault = f"""case "$*" in
+      *memory*) cp {out}/summary.txt {tmp_path}/summary.txt ;;
+      *) touch {begun}/$$; until [ $(ls {begun} | wc -l) = {len(TOGETHER)} ]; do :; done
+    esac"""
+    assert gpu_sh(out, "tests", faulty="test_gpu_", fault=fault, PACE="3") == 0
+    assert summary(tmp_path) == dict.fromkeys(TOGETHER, "ok")
+
+
+def test_no_more_files_of_tests_run_at_once_than_there_are_cores(gpu_sh, tmp_path):
+    executable(gpu_sh.tools / "getconf", "#!/bin/sh\necho 1\n")
+    out, before = tmp_path / "out", tmp_path / "before"
+    fault = f"cat {out}/summary.txt | wc -l >> {before}"
+    assert gpu_sh(out, "tests", faulty="test_gpu_", fault=fault) == 0
+    assert [*map(int, before.read_text().split())] == [*range(len(TOGETHER) + 1)]
+
+
 def test_nothing_to_run_is_no_failure(gpu_sh, tmp_path):
     assert gpu_sh(tmp_path, faulty="jax", fault="exit 5") == 0
     found = results(tmp_path)
@@ -93,26 +122,28 @@ def test_nothing_to_run_is_no_failure(gpu_sh, tmp_path):
 
 def test_a_cut_loses_only_the_stage_that_runs(gpu_sh, tmp_path):
     log = tmp_path / "test_gpu_order.log"
+    ended = ended_beside("test_gpu_order")
     fault = "echo it hangs; sleep 300"
     told = {"faulty": "test_gpu_order", "fault": fault, "PACE": "8"}
     with gpu_sh.begun(tmp_path, **told) as process:
         until(lambda: log.exists() and "it hangs" in log.read_text())
+        until(lambda: results(tmp_path) == ended)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    before = STAGES[: STAGES.index("test_gpu_order")]
-    assert results(tmp_path) == dict.fromkeys(before, "ok")
+    assert results(tmp_path) == ended
 
 
 def test_no_stage_begins_after_an_interrupt(gpu_sh, tmp_path):
     log = tmp_path / "test_gpu_order.log"
+    ended = ended_beside("test_gpu_order")
     fault = "echo it hangs; sleep 300"
     told = {"faulty": "test_gpu_order", "fault": fault, "PACE": "8"}
     with gpu_sh.begun(tmp_path, **told) as process:
         until(lambda: log.exists() and "it hangs" in log.read_text())
+        until(lambda: results(tmp_path) == ended)
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(WAIT_S) == 130
-    before = STAGES[: STAGES.index("test_gpu_order")]
-    assert results(tmp_path) == dict.fromkeys(before, "ok")
+    assert results(tmp_path) == ended
 
 
 def test_a_process_that_outlives_its_stage_holds_nothing_up(gpu_sh, tmp_path):
