@@ -6,6 +6,7 @@
 #   bench/gpu.sh DIR install          the package, and what lies in wheels/
 #   bench/gpu.sh DIR smoke            `echobuf doctor`, and the smoke runs
 #   bench/gpu.sh DIR tests [NAME...]  all files of tests/gpu, or some by name
+#   bench/gpu.sh DIR contract         the contract's tests of all devices
 #   bench/gpu.sh DIR bench [NAME...]  all benchmarks of bench/gpu, or some by name
 #   bench/gpu.sh --simulated DIR ...  the same on the simulated driver
 #
@@ -15,6 +16,10 @@
 # DIR/summary.txt has a line for each stage that has ended, DIR/STAGE.log its output, with
 # the tracebacks of a stage that was stopped. Exit code: 0 if all went well, 1 if something
 # failed or ran out of time, 2 for bad usage, 3 where there is no GPU.
+#
+# The stage `contract` runs the contract's tests on the device (`--real-device`, see
+# tests/on_simulated.py), on all cores where pytest-xdist is there. In this form it has been
+# tried on the simulated driver only, where it runs a few of them.
 #
 # On the simulated driver only the tests run that need no GPU, and the figures of the
 # benchmarks mean nothing.
@@ -36,6 +41,7 @@
 #   pip download --only-binary=:all: --no-deps --python-version 3.12 -d wheels \
 #     --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 \
 #     optree typing_extensions pytest hypothesis sortedcontainers pytest-timeout \
+#     pytest-xdist execnet \
 #     torchrl==0.14.1 tensordict==0.14.3 hoptorch pyvers cloudpickle orjson \
 #     ml_dtypes torchvision kornia kornia_rs importlib_metadata zipp flashbax chex absl-py toolz \
 #     pytest-benchmark py-cpuinfo iniconfig pluggy packaging pygments \
@@ -92,6 +98,15 @@ tests() {
   done
 }
 
+contract() {
+  local tried=(--real-device tests/{buffer,structure,reuse,ragged,loader,on_torch,on_jax})
+  [ -z "$simulated" ] || tried=(--real-device --stand-in tests/buffer/test_batches.py
+    tests/structure/test_structure.py tests/ragged/test_ragged_out.py)
+  ! "$python" -c "import xdist" > /dev/null 2>&1 || tried+=(-n "$cores")
+  stage contract 120 "$python" -m pytest -o addopts=-ra -o filterwarnings=default \
+    -p no:cacheprovider -m "contract and not host" "${tried[@]}"
+}
+
 bench() {
   local name
   [ $# -gt 0 ] || set -- "${benchmarks[@]}"
@@ -107,6 +122,7 @@ everything() {
   smoke "${smokes[@]}"
   kept=$for_benchmarks
   tests
+  contract
   kept=0
   bench
 }
@@ -114,7 +130,7 @@ everything() {
 case "$part" in
   tests) check_names tests/gpu/test_gpu_NAME.py "$@" ;;
   bench) check_names bench/gpu/NAME.py "$@" ;;
-  install | smoke | all) [ $# -eq 0 ] || usage ;;
+  install | smoke | contract | all) [ $# -eq 0 ] || usage ;;
   *) usage ;;
 esac
 [ "$part" = install ] || need_gpu

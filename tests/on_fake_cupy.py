@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
+import tempfile
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -11,10 +13,23 @@ import pytest
 
 
 @pytest.fixture
-def cupy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ModuleType]:
+def cupy() -> Iterator[ModuleType]:
     """The stand-in for CuPy; what the driver finds wrong is an error of the test."""
+    with fake_cupy_in_place() as module:
+        yield module
+
+
+@contextlib.contextmanager
+def fake_cupy_in_place() -> Iterator[ModuleType]:
+    """The stand-in in CuPy's place, and the simulated driver in CUDA's."""
+    with (
+        pytest.MonkeyPatch.context() as monkeypatch,
+        tempfile.TemporaryDirectory() as kernels,
+    ):
+        yield from _in_place(monkeypatch, kernels)
+
+
+def _in_place(monkeypatch: pytest.MonkeyPatch, kernels: str) -> Iterator[ModuleType]:
     import fake_cuda
     import fake_cupy
     from echobuf.cuda import cupy_device, device
@@ -28,7 +43,7 @@ def cupy(
     from echobuf.cuda import cupy_arrays
 
     monkeypatch.setattr(cupy_arrays, "cupy", fake_cupy)
-    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+    monkeypatch.setenv("CUPY_CACHE_DIR", kernels)
     fake_cupy.compiled.clear()
     fake_cuda.start()
     try:

@@ -5,6 +5,9 @@ device="cuda" as what buffers and loaders are made with unless a test says other
 once for each seed in `--simulated-seeds`, which is 1 unless told. The kernels are host
 builds; with `--simulated-kernels ptx` they are executed as NVRTC compiles them.
 Random tests have a third of their examples there, and a sixth where kernels are PTX.
+With `--real-device` they run on the real CUDA device instead, with batches in pinned
+host memory (`on_real_device.py`). In this form that has been tried on the simulated
+driver only, with `--stand-in`: a stand-in for CuPy over it.
 `pytest.mark.host` is for tests of what is the CPU's alone.
 """
 
@@ -22,6 +25,7 @@ import echobuf
 from echobuf.testing import simulated_cuda
 
 _SETTINGS = "_hypothesis_internal_use_settings"  # where `@settings` leaves them
+_REAL = -1  # in place of a seed: the real device
 _stack = pytest.StashKey[contextlib.ExitStack]()
 
 
@@ -32,6 +36,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="host",
         choices=("host", "ptx"),
         help="host builds, or their PTX",
+    )
+    parser.addoption(
+        "--real-device",
+        action="store_true",
+        help="run tests of the contract on the real CUDA device alone",
+    )
+    parser.addoption(
+        "--stand-in",
+        action="store_true",
+        help="try --real-device with a stand-in for CuPy over the simulated driver",
     )
 
 
@@ -46,6 +60,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "contract" not in markers or "host" in markers:
         return
     metafunc.fixturenames.append("simulation_seed")
+    if metafunc.config.getoption("--real-device"):
+        ids = ["real-device"]
+        metafunc.parametrize("simulation_seed", [_REAL], indirect=True, ids=ids)
+        return
     text = metafunc.config.getoption("--simulated-seeds")
     seeds = [int(seed) for seed in text.split(",") if seed]
     ids = ["cpu", *(f"simulated-{seed}" for seed in seeds)]
@@ -58,12 +76,12 @@ def _seed_of(item: pytest.Item) -> int | None:
 
 
 @contextlib.contextmanager
-def _on_simulated_device(seed: int, kernels: str) -> Generator[None]:
+def _on_device(seed: int, config: pytest.Config) -> Generator[None]:
     classes = [echobuf.EchoBuffer, echobuf.EchoLoader]
     for name in ("echobuf.jax", "echobuf.torch"):
         if name in sys.modules:
             classes.append(sys.modules[name].EchoLoader)
-    with simulated_cuda(seed, kernels):
+    with _device(seed, config):
         for made in classes:
             made.__init__.__kwdefaults__["device"] = "cuda"
         try:
@@ -71,6 +89,16 @@ def _on_simulated_device(seed: int, kernels: str) -> Generator[None]:
         finally:
             for made in classes:
                 made.__init__.__kwdefaults__["device"] = "cpu"
+
+
+def _device(seed: int, config: pytest.Config) -> contextlib.AbstractContextManager[Any]:
+    if seed != _REAL:
+        return simulated_cuda(seed, config.getoption("--simulated-kernels"))
+    import on_real_device
+
+    if config.getoption("--stand-in"):
+        return on_real_device.stand_in()
+    return on_real_device.real_device()
 
 
 @contextlib.contextmanager
@@ -94,7 +122,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     seed = _seed_of(item)
     if seed is not None:
         kernels = item.config.getoption("--simulated-kernels")
-        item.stash[_stack].enter_context(_on_simulated_device(seed, kernels))
+        item.stash[_stack].enter_context(_on_device(seed, item.config))
         item.stash[_stack].enter_context(_fewer_examples(item.obj, kernels))
     return (yield)
 

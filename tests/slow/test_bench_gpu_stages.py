@@ -26,6 +26,7 @@ STAGES = [
     "doctor",
     *(f"smoke_{name}" for name in SMOKES),
     *(f"test_gpu_{name}" for name in names_in("tests")),
+    "contract",
     *names_in("benchmarks"),
 ]
 
@@ -66,6 +67,7 @@ def test_every_file_of_tests_and_every_smoke_run_is_named():
         ("smoke_torch", "smoke_torch", "exit 3", "exit code 3"),
         ("test_gpu_order", "test_gpu_order", "sleep 300", "out of time"),
         ("test_gpu_memory", "test_gpu_memory", "kill -KILL $$", "killed"),
+        ("contract", "--real-device", "exit 1", "exit code 1"),
         ("draw_images", "draw_images", "kill -ABRT $$", "exit code 134"),
         ("replay_peers", "replay_peers", "exit 1", "exit code 1"),
     ],
@@ -189,6 +191,13 @@ def test_files_of_tests_by_name(gpu_sh, tmp_path):
         "test_gpu_jax": "nothing to run",
     }
     assert " passed" in (tmp_path / "test_gpu_order.log").read_text()
+
+
+def test_the_contract_is_tried_on_the_stand_in(gpu_sh, tmp_path):
+    real = {"REAL": sys.executable, "PATH": os.environ["PATH"]}
+    assert gpu_sh("--simulated", tmp_path, "contract", **real) == 0
+    assert results(tmp_path) == {"contract": "ok"}
+    assert " passed" in (tmp_path / "contract.log").read_text()
 
 
 def test_a_broken_benchmark_leaves_the_figures_of_the_others(gpu_sh, tmp_path):
