@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import re
 import weakref
 from types import SimpleNamespace
@@ -195,6 +196,13 @@ def _load():
 class Module:
     """Compiled kernels: functions are host builds, for stages those of any stage."""
 
+    def __init__(self):
+        self._pid = os.getpid()
+
+    def __del__(self):
+        if self._pid != os.getpid():  # CuPy prints a traceback
+            os.write(2, b"Module.__dealloc__: CUDA_ERROR_NOT_INITIALIZED\n")
+
     def load(self, code):
         _load()
         self._code = code
@@ -206,7 +214,7 @@ class Module:
         if name.startswith("echobuf_stage"):
             name = f"echobuf_stage_{name.rpartition('_')[2]}"
         function = RawKernel(name)
-        return SimpleNamespace(ptr=function.kernel.ptr, kept=function)
+        return SimpleNamespace(ptr=function.kernel.ptr, kept=(function, self))
 
 
 compiled = []  # sources, in their order

@@ -119,3 +119,95 @@ def test_a_child_forked_while_a_device_is_being_opened_does_not_hang():
 
 def test_the_end_of_the_interpreter_with_a_buffer_in_use():
     assert run(START + "print('end')") == ["end"]
+
+
+# ---- children beside a buffer at work
+
+AT_WORK = """
+import gc, signal, threading
+from echobuf import transforms as t
+
+fake_cuda.start()
+spec = {"image": echobuf.Field((8, 8, 3), np.uint8)}
+chain = {"image": [t.RandomHorizontalFlip(), t.ToDtype(np.float32, scale=True)]}
+
+def upstream():
+    while True:
+        yield {"image": np.ones((8, 8, 3), np.uint8)}
+
+loader = echobuf.EchoLoader(upstream(), batch_size=4, window=16, device="cuda",
+                            transform=chain)
+batches = iter(loader)
+next(batches)
+buffer = echobuf.EchoBuffer(spec, batch_size=4, window=16, device="cuda",
+                            transform=chain)
+# Garbage of the parent's, which only a collection in the child finds.
+gc.disable()
+cycle = [buffer]
+cycle.append(cycle)
+del buffer, cycle
+
+def forked(end):
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        gc.collect()
+        end()
+        raise SystemExit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def from_feeder(end):
+    "The child's only thread is the feeder's; the main thread's frames are not there."
+    found = []
+    thread = threading.Thread(target=lambda: found.append(forked(end)))
+    thread.start()
+    thread.join()
+    return found[0]
+"""
+ENDS = {
+    "lambda: None": 7,
+    "lambda: sys.exit(3)": 3,
+    "lambda: os._exit(4)": 4,
+    "lambda: os.kill(os.getpid(), signal.SIGTERM)": -15,
+}
+
+
+@pytest.mark.parametrize(("end", "status"), ENDS.items())
+def test_a_child_beside_a_buffer_at_work_ends_as_if_it_were_not_there(end, status):
+    out = run(f"""{AT_WORK}
+for _ in range(3):
+    print(forked({end}))
+print(next(batches)["image"].shape)
+os._exit(0)
+""")
+    assert out == [str(status)] * 3 + ["(4, 8, 8, 3)"]
+
+
+def test_a_child_that_ends_by_an_exception_says_that_alone():
+    out = run(f"""{AT_WORK}
+def fail():
+    sys.excepthook = lambda kind, error, trace: os.write(1, b"said\\n")
+    raise ValueError
+print(forked(fail))
+os._exit(0)
+""")
+    assert out == ["said", "1"]
+
+
+@pytest.mark.parametrize("kind", ["buffer", "chain"])
+def test_a_child_drops_the_last_reference(kind):
+    what = "loader, batches" if kind == "chain" else "batches"
+    out = run(f"""{AT_WORK}
+def drop():
+    global loader, batches
+    del {what}
+    gc.collect()
+    cupy_device.CupyDevice.stages = None
+    from echobuf.cuda import device
+    device._opened.clear()
+    gc.collect()
+print(forked(drop))
+print(next(batches)["image"].shape)
+os._exit(0)
+""")
+    assert out == ["7", "(4, 8, 8, 3)"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -9,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from echobuf._engine.forks import spare_in_children
 from echobuf.errors import SpecError
 
 Reported: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any]]
@@ -64,7 +66,7 @@ def _of_torch(index: Any, loss: Any) -> Callable[[], Reported]:
         done.synchronize()
         return tuple(map(host_array, copies))
 
-    return wait
+    return spare_in_children(wait)
 
 
 def _is_cupys(values: Any) -> bool:
@@ -86,6 +88,8 @@ class _CupyLosses:
             ]
             event = cupy.cuda.Event(block=True, disable_timing=True)
             self._done = stream.record(event)
+        self._pid = os.getpid()
+        spare_in_children(self)
 
     def __call__(self) -> Reported:
         self._done.synchronize()
@@ -93,7 +97,7 @@ class _CupyLosses:
         return index, loss
 
     def __del__(self) -> None:
-        if hasattr(self, "_done"):
+        if getattr(self, "_pid", None) == os.getpid():
             self._done.synchronize()
 
 

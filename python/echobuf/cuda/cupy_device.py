@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
+from echobuf._engine.forks import spare_in_children
 from echobuf.cuda import codegen
 from echobuf.cuda.codegen import StageSource
 from echobuf.cuda.device import LIBRARY, LoadedStages, device_error, relaxed
@@ -194,9 +195,13 @@ def _show(version: int) -> str:
 _DIGEST = hashlib.sha256().digest_size
 
 
+class Functions(dict[str, Any]):
+    """CuPy's functions by name; a dict that can be referred to weakly."""
+
+
 def load_functions(
     text: str, options: Sequence[str], names: Iterable[str]
-) -> dict[str, Any]:
+) -> Functions:
     """Load kernels into the current device, compiled now or in another process.
 
     Args:
@@ -211,7 +216,9 @@ def load_functions(
 
     module = cupy.cuda.function.Module()
     module.load(compiled(text, options))
-    return {name: module.get_function(name) for name in dict.fromkeys(names)}
+    return spare_in_children(
+        Functions((name, module.get_function(name)) for name in dict.fromkeys(names))
+    )
 
 
 def load_stages(source: StageSource) -> LoadedStages:

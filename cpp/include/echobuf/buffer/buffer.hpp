@@ -40,7 +40,8 @@ class BasicBuffer {
   template <class... Where>
   explicit BasicBuffer(const BufferOptions& options, Where&&... where)
       : options_(Backend::accept(options.checked())),
-        backend_(options_, std::forward<Where>(where)...),
+        own_backend_(
+            std::make_unique<Backend>(options_, std::forward<Where>(where)...)),
         put_path_(backend_.put_path()),
         termination_(ring_,
                      options_.borrowed ? options_.borrowed->slot_owner.get() : nullptr),
@@ -57,12 +58,14 @@ class BasicBuffer {
   /// No thread may be inside a call. In a forked child the thread that assembles ahead
   /// is not there to be joined, locks may be held for ever, and the fork may have come
   /// in the middle of a draw: what threads change is left alone, and the pool with it.
+  /// Of a device's buffer all is: its thread, locks that the thread had, streams,
+  /// events.
   ~BasicBuffer() {
     if (of_this_process()) {
       shut_down();
     } else {
       draw_path_.abandon();
-      backend_.abandon();
+      if constexpr (Backend::kUploads) static_cast<void>(own_backend_.release());
     }
   }
   BasicBuffer(const BasicBuffer&) = delete;
@@ -413,7 +416,8 @@ class BasicBuffer {
 
   const BufferOptions options_;
   const std::uint32_t generation_ = fork_generation();
-  Backend backend_;
+  std::unique_ptr<Backend> own_backend_;
+  Backend& backend_ = *own_backend_;
   Ring& ring_ = backend_.ring;
 
   typename Backend::PutPath put_path_;

@@ -64,7 +64,6 @@ struct HostBackend {
   template <class Broken>
   void start(Broken&&) {}
   void stop() {}
-  void abandon() {}
 
   /// Bytes taken by now.
   std::size_t bytes() const {

@@ -134,7 +134,6 @@ struct BasicPayloadBackend {
   template <class Broken>
   void start(Broken&&) {}
   void stop() {}
-  void abandon() {}
 
   /// Bytes taken by now, without what no record of those put so far comes to.
   std::size_t bytes() const {

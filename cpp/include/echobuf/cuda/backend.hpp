@@ -136,8 +136,6 @@ struct CudaBackend {
   /// Begins to upload. `broken` is called when that has come to an end by itself.
   void start(const std::function<void()>& broken) { uploader_->start(broken); }
   void stop() { uploader_->stop(); }
-  /// In a forked child, where no call of the driver is allowed.
-  void abandon() {}
 
   std::string error() const { return uploader_->error(); }
   bool is_drawing() const { return uploader_->is_drawing(); }

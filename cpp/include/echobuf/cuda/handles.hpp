@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "echobuf/cuda/api.hpp"
 #include "echobuf/cuda/driver.hpp"
+#include "echobuf/process.hpp"
 #include "echobuf/store/shared_memory.hpp"
 
 namespace echobuf::cuda {
@@ -28,9 +30,14 @@ class DeviceContext {
     driver_->device_attribute(&multiprocessors_, kAttributeMultiprocessors, device_);
     driver_->primary_retain(&context_, device_);
   }
-  ~DeviceContext() { driver_->calls().primary_release(device_); }
+  ~DeviceContext() {
+    if (of_this_process()) driver_->calls().primary_release(device_);
+  }
   DeviceContext(const DeviceContext&) = delete;
   DeviceContext& operator=(const DeviceContext&) = delete;
+
+  /// False in a forked child, where the driver allows no call.
+  bool of_this_process() const { return generation_ == fork_generation(); }
 
   const Driver& driver() const { return *driver_; }
   int ordinal() const { return ordinal_; }
@@ -86,6 +93,7 @@ class DeviceContext {
  private:
   const std::shared_ptr<const Driver> driver_;
   const int ordinal_;
+  const std::uint32_t generation_ = fork_generation();
   Device device_ = 0;
   int multiprocessors_ = 0;
   Context context_ = nullptr;
@@ -93,13 +101,14 @@ class DeviceContext {
 
 using SharedContext = std::shared_ptr<const DeviceContext>;
 
-/// Something of a context that is destroyed in it.
+/// Something of a context that is destroyed in it; a forked child leaves it alone.
 template <class Handle, Result (*Driver::Calls::*kDestroy)(Handle)>
 class Owned {
  public:
   Owned(SharedContext context, Handle handle)
       : context_(std::move(context)), handle_(handle) {}
   ~Owned() {
+    if (!context_->of_this_process()) return;
     const auto& calls = context_->driver().calls();
     try {
       const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
@@ -172,6 +181,7 @@ class SharedPinnedMemory {
                                      memory_->bytes(), kHostRegisterPortable);
   }
   ~SharedPinnedMemory() {
+    if (!context_->of_this_process()) return;  // as in Owned
     try {
       const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
       context_->driver().calls().host_unregister(memory_->data());
