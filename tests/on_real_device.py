@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cuda.arrays import Count, counts_of
+from echobuf.cuda.arrays import Count, Shapes, counts_of
 from echobuf.cuda.cupy_device import CupyDevice, current_ordinal
 from echobuf.cuda.device import set_opener
 from echobuf.cuda.simulated import SimulatedArrays, SimulatedTensors
@@ -25,8 +25,11 @@ class PinnedArrays(SimulatedArrays):
 
     _device: PinnedDevice
 
-    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
-        leaves = [self._pinned(shape, dtype) for shape, dtype in self._fields]
+    def empty(
+        self, stream: int, shapes: Shapes | None = None
+    ) -> tuple[list[Any], list[int]]:
+        shapes = self._shapes if shapes is None else shapes
+        leaves = list(map(self._pinned, shapes, self._kinds))
         return leaves, [leaf.ctypes.data for leaf in leaves]
 
     def _pinned(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -59,8 +62,10 @@ class PinnedArrays(SimulatedArrays):
 class PinnedTensors(SimulatedTensors, PinnedArrays):
     """`Arrays` of torch on the CPU, in pinned host memory."""
 
-    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
-        return SimulatedTensors.empty(self, stream)
+    def empty(
+        self, stream: int, shapes: Shapes | None = None
+    ) -> tuple[list[Any], list[int]]:
+        return SimulatedTensors.empty(self, stream, shapes)
 
 
 class PinnedDevice(CupyDevice):

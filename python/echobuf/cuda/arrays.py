@@ -24,6 +24,9 @@ from echobuf.spec import Spec
 Count: TypeAlias = int | list[int]
 """The number of rows of all leaves, or of each."""
 
+Shapes: TypeAlias = list[tuple[int, ...]]
+"""The shapes of the leaves of a batch."""
+
 
 class Arrays(Protocol):
     """Arrays of batches: new ones, and the caller's."""
@@ -31,11 +34,15 @@ class Arrays(Protocol):
     def stream(self, stream: Any) -> int:
         """Return the handle of `stream`; if it is None, of the caller's current one."""
 
-    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+    def empty(
+        self, stream: int, shapes: Shapes | None = None
+    ) -> tuple[list[Any], list[int]]:
         """Return new arrays for one batch, and their addresses.
 
         Args:
             stream: the one that uses them first.
+            shapes: of the leaves, where these differ from batch to batch; else they are
+                as the spec says.
         """
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
@@ -146,7 +153,9 @@ class DeviceArrays(ABC):
         """Return the handle of `stream`, or of the caller's current one."""
 
     @abstractmethod
-    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+    def empty(
+        self, stream: int, shapes: Shapes | None = None
+    ) -> tuple[list[Any], list[int]]:
         """Return new arrays for one batch, and their addresses."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ import cupy
 import numpy as np
 
 from echobuf import _core
-from echobuf.cuda.arrays import DeviceArrays, handle_of, is_tensor
+from echobuf.cuda.arrays import DeviceArrays, Shapes, handle_of, is_tensor
 from echobuf.cuda.device import OUT_OF_MEMORY, device_error, relaxed
 from echobuf.cuda.losses import is_dense
 from echobuf.errors import OptionError
@@ -79,14 +79,19 @@ class CupyArrays(DeviceArrays):
     ) -> None:
         super().__init__(ordinal, spec, lead)
         self._device = device
-        self._layout: list[tuple[tuple[int, ...], np.dtype[Any], int]] = []
-        end = 0
-        for field in spec.fields:
-            shape = lead + field.shape
-            self._layout.append((shape, field.dtype, end))
-            size = math.prod(shape) * field.dtype.itemsize
+        self._dtypes = [field.dtype for field in spec.fields]
+        self._layout = self._lay_out([lead + field.shape for field in spec.fields])
+
+    def _lay_out(
+        self, shapes: Shapes
+    ) -> tuple[list[tuple[tuple[int, ...], np.dtype[Any], int]], int]:
+        """Return shape, dtype and offset of each leaf in a block, and its bytes."""
+        places, end = [], 0
+        for shape, dtype in zip(shapes, self._dtypes, strict=True):
+            places.append((shape, dtype, end))
+            size = math.prod(shape) * dtype.itemsize
             end += -(-size // _ALIGNMENT) * _ALIGNMENT
-        self._bytes = max(end, 1)
+        return places, max(end, 1)
 
     def stream(self, stream: Any) -> int:
         """Return the handle of `stream`, or of the caller's current one.
@@ -102,17 +107,20 @@ class CupyArrays(DeviceArrays):
                 return other
         return current
 
-    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+    def empty(
+        self, stream: int, shapes: Shapes | None = None
+    ) -> tuple[list[Any], list[int]]:
         """Return views of one block of CuPy's pool, and their addresses."""
-        memory = self._allocate(stream)
+        places, size = self._layout if shapes is None else self._lay_out(shapes)
+        memory = self._allocate(stream, size)
         base = memory.ptr
         leaves = [
             cupy.ndarray(shape, dtype, memory + offset)
-            for shape, dtype, offset in self._layout
+            for shape, dtype, offset in places
         ]
-        return leaves, [base + offset for _, _, offset in self._layout]
+        return leaves, [base + offset for _, _, offset in places]
 
-    def _allocate(self, stream: int) -> Any:
+    def _allocate(self, stream: int, size: int) -> Any:
         # A pool reuses freed memory in the order of the stream that it was allocated
         # on: that must be the stream that the batch is used on.
         runtime = cupy.cuda.runtime
@@ -123,9 +131,9 @@ class CupyArrays(DeviceArrays):
                 if runtime.getDevice() == self._ordinal and (
                     stream == cupy.cuda.get_current_stream().ptr
                 ):
-                    return cupy.cuda.alloc(self._bytes)
+                    return cupy.cuda.alloc(size)
                 with use_stream(self._ordinal, stream):
-                    return cupy.cuda.alloc(self._bytes)
+                    return cupy.cuda.alloc(size)
         except runtime.CUDARuntimeError as error:
             code, text = error.status, str(error)
             if code == OUT_OF_MEMORY:  # of an allocator that is not a pool

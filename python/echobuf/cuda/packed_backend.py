@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core
+from echobuf.cuda.arrays import Shapes
 from echobuf.cuda.ragged_backend import Memory, RaggedCudaBackend
-from echobuf.field import Field
 from echobuf.ragged import Packed
-from echobuf.spec import Spec, make_spec
 
 _IDS = 3  # arrays: segments, positions, lengths
 
@@ -21,16 +20,15 @@ class PackedCudaBackend(RaggedCudaBackend):
     buffer_class = _core.PackingDeviceBuffer
     worker_pool = _core.PackingDeviceWorkerPool
 
-    def _flat(self, count: int, rows: list[int]) -> tuple[Spec, list[Any]]:
+    def _shapes(self, count: int, rows: list[int]) -> Shapes:
         length = rows[0]
-        fields = [
-            Field((count, length, *field.shape[1:]), field.dtype)
-            for field in self._spec.fields
-        ]
-        ids = Field((count, length), np.int32)
-        fields += [ids, ids, Field((count,), np.int64)]
-        dtypes = self._dtypes or [None] * len(rows)
-        return make_spec(fields), [*dtypes, None, None, None]
+        shapes = [(count, length, *field.shape[1:]) for field in self._spec.fields]
+        return [*shapes, (count, length), (count, length), (count,)]
+
+    def _flat(self, of_leaves: list[Any], of_index: Any) -> list[Any]:
+        # Segments and positions are int32, as attention kernels want them.
+        of_ids = None if of_index is None else np.dtype(np.int32)
+        return [*of_leaves, of_ids, of_ids, of_index]
 
     def _memory(self, addresses: list[int], rows: list[int]) -> Memory:
         segments, positions, lengths = addresses[-_IDS:]

@@ -12,7 +12,7 @@ import numpy as np
 
 from echobuf import _core
 from echobuf._engine.ragged_out import Layout, memory_of
-from echobuf.cuda.arrays import Arrays
+from echobuf.cuda.arrays import Arrays, Shapes
 from echobuf.cuda.backend import CudaBackend
 from echobuf.cuda.device import device_error
 from echobuf.errors import OptionError
@@ -20,7 +20,7 @@ from echobuf.field import Field, is_ragged, row_shape
 from echobuf.ragged import Padded, Ragged
 from echobuf.spec import Spec, make_spec
 
-_SHAPES = 64  # of batches, whose arrays are laid out once
+_SHAPES = 64  # of the caller's arrays, whose checks are made once
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,16 @@ class RaggedCudaBackend(CudaBackend):
             self._why_no_graph = _BY_CHAINS
         self._captured: list[int] = []  # rows that captured leaves have room for
         self._make: Callable[..., Any] = Ragged if self._is_packed else Padded
-        self._dtypes: list[Any] | None = None
-        self._arrays = self._device.arrays(_nothing(), ())
+        self._rests = [
+            field.shape[1:]
+            if self._options.whole_batches and not is_ragged(field)
+            else row_shape(field)
+            if is_ragged(field)
+            else field.shape
+            for field in self._spec.fields
+        ]
+        self._are_ragged = [is_ragged(field) for field in self._spec.fields]
+        self._arrays = self._device.arrays(self._empty_batch(), ())
         self._made: OrderedDict[tuple[int, ...], Arrays] = OrderedDict()
         return self.buffer_class(
             leaves,
@@ -85,9 +93,8 @@ class RaggedCudaBackend(CudaBackend):
         Args:
             dtypes: torch's, of the leaves; None where it is the spec's.
         """
-        self._dtypes = dtypes
-        self._made.clear()
-        self._arrays = self._device.tensors(_nothing(), (), [None])
+        spec = self._empty_batch()
+        self._arrays = self._device.tensors(spec, (), self._flat(dtypes, None))
 
     def use_maker(self, make: Callable[..., Any]) -> None:
         """Make ragged leaves by `make(values, index)` from now on."""
@@ -113,10 +120,10 @@ class RaggedCudaBackend(CudaBackend):
                 )
             if code != _core.RESIZE:
                 return code
-            arrays = self._arrays_for(count, rows)
-            leaves, addresses = self._allocate(arrays.empty, handle)
+            shapes = self._shapes(count, rows)
+            leaves, addresses = self._allocate(self._arrays.empty, handle, shapes)
             memory = self._memory(addresses, rows)
-        arrays.finish(leaves, leaves, count, handle)
+        self._arrays.finish(leaves, leaves, count, handle)
         if self._convert is not None:
             leaves = self._convert(leaves, handle)
         return self._join(leaves)
@@ -144,58 +151,50 @@ class RaggedCudaBackend(CudaBackend):
             self._captured = [*map(min, bounds, out.rows)]
         return code, count, rows
 
-    def _arrays_for(self, count: int, rows: list[int]) -> Arrays:
-        """Return the layout of a batch: of a ragged leaf values and index."""
-        key = (count, *rows)
-        arrays = self._made.get(key)
-        if arrays is None:
-            spec, dtypes = self._flat(count, rows)
-            if self._dtypes is None:
-                arrays = self._device.arrays(spec, ())
-            else:
-                arrays = self._device.tensors(spec, (), dtypes)
-            self._keep(key, arrays)
-        return arrays
+    # ---- the arrays of a batch: each ragged leaf's values, and their index behind them
 
-    def _keep(self, key: tuple[int, ...], arrays: Arrays) -> Arrays:
-        self._made[key] = arrays
-        while len(self._made) > _SHAPES:
-            self._made.popitem(last=False)
-        return arrays
-
-    def _flat(self, count: int, rows: list[int]) -> tuple[Spec, list[Any]]:
-        fields, dtypes = [], []
-        given = self._dtypes or [None] * len(rows)
-        for field, dtype, length in zip(self._spec.fields, given, rows, strict=True):
-            index = count
-            if not is_ragged(field):
-                of_one = field.shape[1:] if self._options.whole_batches else field.shape
-                shape: tuple[int, ...] = (count, *of_one)
+    def _shapes(self, count: int, rows: list[int]) -> Shapes:
+        """Return the shapes of the arrays of a batch."""
+        shapes: Shapes = []
+        for ragged, rest, length in zip(
+            self._are_ragged, self._rests, rows, strict=True
+        ):
+            if not ragged:
+                shapes.append((count, *rest))
             elif self._is_packed:
-                shape, index = (length, *row_shape(field)), count + 1
+                shapes += (length, *rest), (count + 1,)
             else:
-                shape = (count, length, *row_shape(field))
-            fields.append(Field(shape, field.dtype))
-            dtypes.append(dtype)
-            if is_ragged(field):
-                fields.append(Field((index,), np.int64))
-                dtypes.append(None)
-        return make_spec(fields), dtypes
+                shapes += (count, length, *rest), (count,)
+        return shapes
+
+    def _flat(self, of_leaves: list[Any], of_index: Any) -> list[Any]:
+        """Return what is known of the leaves for each array."""
+        flat = []
+        for ragged, known in zip(self._are_ragged, of_leaves, strict=True):
+            flat += [known, of_index] if ragged else [known]
+        return flat
+
+    def _empty_batch(self) -> Spec:
+        """Return the arrays of a batch without records: their dtypes are of any."""
+        fields = self._spec.fields
+        dtypes = self._flat([field.dtype for field in fields], np.dtype(np.int64))
+        shapes = self._shapes(0, [0] * len(fields))
+        return make_spec([*map(Field, shapes, dtypes)])
 
     def _memory(self, addresses: list[int], rows: list[int]) -> Memory:
         each = iter(addresses)
         return Memory(
             [
-                (next(each), next(each) if is_ragged(field) else 0, length)
-                for field, length in zip(self._spec.fields, rows, strict=True)
+                (next(each), next(each) if ragged else 0, length)
+                for ragged, length in zip(self._are_ragged, rows, strict=True)
             ]
         )
 
     def _join(self, leaves: list[Any]) -> list[Any]:
         each = iter(leaves)
         return [
-            self._make(next(each), next(each)) if is_ragged(field) else next(each)
-            for field in self._spec.fields
+            self._make(next(each), next(each)) if ragged else next(each)
+            for ragged in self._are_ragged
         ]
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
@@ -250,10 +249,12 @@ class RaggedCudaBackend(CudaBackend):
 
     def _arrays_of(self, layout: Layout) -> Arrays:
         """Return the checks of the caller's arrays, and others in their place."""
-        key = (-1, layout.room, *layout.rows)
+        key = (layout.room, *layout.rows)
         arrays = self._made.get(key)
         if arrays is None:
-            arrays = self._keep(key, self._device.arrays(layout.spec, ()))
+            arrays = self._made[key] = self._device.arrays(layout.spec, ())
+            while len(self._made) > _SHAPES:
+                self._made.popitem(last=False)
         return arrays
 
     def _batch_bytes(self) -> int:
@@ -280,8 +281,3 @@ _BY_CHAINS = (
     "`next_batch` outside the graph, and copy the batch to where the graph reads it, "
     "or use `pack_to`"
 )
-
-
-def _nothing() -> Spec:
-    """Return a spec for what is asked of arrays beside batches: their stream."""
-    return make_spec([Field((0,), np.uint8)])

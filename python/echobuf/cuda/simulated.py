@@ -14,7 +14,7 @@ import numpy as np
 from echobuf import _core
 from echobuf._engine.arrays import Array, OutArrays
 from echobuf.cuda import nvrtc
-from echobuf.cuda.arrays import Count, counts_of, handle_of
+from echobuf.cuda.arrays import Count, Shapes, counts_of, handle_of
 from echobuf.cuda.codegen import DRAW_KERNELS, StageSource, draw_options, draw_source
 from echobuf.cuda.device import LoadedStages
 from echobuf.cuda.losses import Losses, check_losses, strided
@@ -174,7 +174,8 @@ class SimulatedArrays:
 
     def __init__(self, device: Lender, spec: Spec, lead: tuple[int, ...]) -> None:
         self._device = device
-        self._fields = [(lead + field.shape, field.dtype) for field in spec.fields]
+        self._shapes = [lead + field.shape for field in spec.fields]
+        self._kinds = [field.dtype for field in spec.fields]
         self._out = OutArrays(spec, lead)
 
     def stream(self, stream: Any) -> int:
@@ -183,10 +184,13 @@ class SimulatedArrays:
             return self._device.current_stream()
         return handle_of(stream, self._device.ordinal)
 
-    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+    def empty(
+        self, stream: int, shapes: Shapes | None = None
+    ) -> tuple[list[Any], list[int]]:
         """Return views of one block of device memory, and their addresses."""
+        shapes = self._shapes if shapes is None else shapes
         offsets, end = [], 0
-        for shape, dtype in self._fields:
+        for shape, dtype in zip(shapes, self._kinds, strict=True):
             offsets.append(end)
             size = math.prod(shape) * dtype.itemsize
             end += -(-size // _ALIGNMENT) * _ALIGNMENT
@@ -194,7 +198,7 @@ class SimulatedArrays:
         view = np.asarray(block)
         leaves = [
             np.ndarray(shape, dtype, view, offset)
-            for (shape, dtype), offset in zip(self._fields, offsets, strict=True)
+            for shape, dtype, offset in zip(shapes, self._kinds, offsets, strict=True)
         ]
         return leaves, [block.address + offset for offset in offsets]
 
@@ -293,11 +297,13 @@ class SimulatedTensors(SimulatedArrays):
         super().__init__(device, spec, lead)
         self._dtypes = dtypes
 
-    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+    def empty(
+        self, stream: int, shapes: Shapes | None = None
+    ) -> tuple[list[Any], list[int]]:
         """Return views of one block of device memory, and their addresses."""
         import torch
 
-        leaves, addresses = super().empty(stream)
+        leaves, addresses = super().empty(stream, shapes)
         tensors = []
         for leaf, dtype in zip(leaves, self._dtypes, strict=True):
             if dtype is None:

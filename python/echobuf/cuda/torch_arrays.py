@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from echobuf import _core
-from echobuf.cuda.arrays import DeviceArrays, handle_of
+from echobuf.cuda.arrays import DeviceArrays, Shapes, handle_of
 from echobuf.cuda.device import device_error, relaxed
 from echobuf.errors import DeviceError
 from echobuf.spec import Spec
@@ -47,8 +47,9 @@ class TorchArrays(DeviceArrays):
         super().__init__(ordinal, spec, lead)
         self._core = device
         self._device = torch.device("cuda", ordinal)
-        self._layout = [
-            (lead + field.shape, dtype or getattr(torch, field.dtype.name))
+        self._shapes = [lead + field.shape for field in spec.fields]
+        self._dtypes = [
+            dtype or getattr(torch, field.dtype.name)
             for field, dtype in zip(spec.fields, dtypes, strict=True)
         ]
 
@@ -58,14 +59,17 @@ class TorchArrays(DeviceArrays):
             return handle_of(stream, self._ordinal)
         return int(torch.cuda.current_stream(self._device).cuda_stream)
 
-    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
+    def empty(
+        self, stream: int, shapes: Shapes | None = None
+    ) -> tuple[list[Any], list[int]]:
         """Return new tensors, allocated on the stream that uses them."""
+        shapes = self._shapes if shapes is None else shapes
         current = torch.cuda.current_stream(self._device).cuda_stream
         if stream == current:
-            leaves = self._make()
+            leaves = self._make(shapes)
         else:
             with self._on(stream):
-                leaves = self._make()
+                leaves = self._make(shapes)
         return leaves, [leaf.data_ptr() for leaf in leaves]
 
     def _on(self, stream: int) -> AbstractContextManager[None]:
@@ -74,12 +78,12 @@ class TorchArrays(DeviceArrays):
         external = torch.cuda.ExternalStream(stream, self._device)  # type: ignore[no-untyped-call]
         return torch.cuda.stream(external)
 
-    def _make(self) -> list[torch.Tensor]:
+    def _make(self, shapes: Shapes) -> list[torch.Tensor]:
         try:
             with relaxed(self._core):  # torch's pool may grow
                 return [
                     torch.empty(shape, dtype=dtype, device=self._device)
-                    for shape, dtype in self._layout
+                    for shape, dtype in zip(shapes, self._dtypes, strict=True)
                 ]
         except torch.cuda.OutOfMemoryError as error:
             raise MemoryError(str(error)) from None
