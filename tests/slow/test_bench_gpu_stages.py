@@ -114,7 +114,7 @@ def test_no_more_files_of_tests_run_at_once_than_there_are_cores(gpu_sh, tmp_pat
 
 
 def test_nothing_to_run_is_no_failure(gpu_sh, tmp_path):
-    assert gpu_sh(tmp_path, faulty="jax", fault="exit 5") == 0
+    assert gpu_sh(tmp_path, faulty="jax.py", fault="exit 5") == 0
     found = results(tmp_path)
     assert {n for n, came in found.items() if came == "nothing to run"} == {
         "smoke_jax",
