@@ -164,6 +164,16 @@ class Device:
         set_device(self.id)
 
 
+def is_here(what, its_world):
+    """Whether something can be given back; CuPy complains of that in a forked child."""
+    if its_world is not world:
+        return False
+    if os.getpid() != world.pid:
+        os.write(2, f"{what}: CUDA_ERROR_NOT_INITIALIZED\n".encode())
+        return False
+    return True
+
+
 # ---- streams
 
 
@@ -274,7 +284,7 @@ class Event:
             call("cuEventSynchronize", self.handle)
 
     def __del__(self):
-        if self._world is world and os.getpid() == world.pid:
+        if is_here("Event.__del__", self._world):
             with context(self._device):
                 LIBRARY.cuEventDestroy_v2(self.handle)
 
@@ -300,7 +310,7 @@ class PinnedMemory:
         self.ptr = address.value
 
     def __del__(self):
-        if self._world is world and os.getpid() == world.pid:
+        if is_here("PinnedMemory.__del__", self._world):
             with context(self._device):
                 LIBRARY.cuMemFreeHost(ctypes.c_void_p(self.ptr))
 

@@ -156,8 +156,8 @@ def forked(end):
         raise SystemExit(7)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-def from_feeder(end):
-    "The child's only thread is the feeder's; the main thread's frames are not there."
+def forked_by_a_thread(end):
+    "The child's only thread is that one; the main thread's frames are not there."
     found = []
     thread = threading.Thread(target=lambda: found.append(forked(end)))
     thread.start()
@@ -181,6 +181,45 @@ print(next(batches)["image"].shape)
 os._exit(0)
 """)
     assert out == [str(status)] * 3 + ["(4, 8, 8, 3)"]
+
+
+# SystemExit ends a thread, and says nothing of the process.
+ENDS_IN_THREADS = {end: status * (status not in (3, 7)) for end, status in ENDS.items()}
+
+
+@pytest.mark.parametrize(("end", "status"), ENDS_IN_THREADS.items())
+def test_a_child_that_a_thread_forks_ends_as_if_it_were_not_there(end, status):
+    out = run(f"""{AT_WORK}
+for _ in range(3):
+    print(forked_by_a_thread({end}))
+print(next(batches)["image"].shape)
+os._exit(0)
+""")
+    assert out == [str(status)] * 3 + ["(4, 8, 8, 3)"]
+
+
+@pytest.mark.parametrize("framework", ["cupy", "torch"])
+def test_a_child_drops_losses_that_a_device_computes(framework):
+    out = run(f"""
+import gc
+from echobuf._engine.late_losses import later
+fake_cuda.start()
+index = fake_cupy.asarray(np.arange(4))
+loss = fake_cupy.asarray(np.zeros(4, np.float32))
+if {framework!r} == "torch":
+    import fake_torch
+    sys.modules["torch"] = fake_torch
+    index = fake_torch.Tensor(index, fake_torch.int64)
+    loss = fake_torch.Tensor(loss, fake_torch.float32)
+late = later(index, loss)
+def drop():
+    global late
+    late = None
+    gc.collect()
+print(in_child(drop), in_child(lambda: None))
+print(len(late()[1]))
+""")
+    assert out == ["7 7", "4"]
 
 
 def test_a_child_that_ends_by_an_exception_says_that_alone():

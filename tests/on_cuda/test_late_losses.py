@@ -1,10 +1,13 @@
 """Losses on a device that a buffer on the CPU takes, and JAX's: they count late."""
 
+import gc
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import echobuf
+from echobuf._engine.late_losses import later
 from reported_losses import KWARGS, SPEC, expected, losses, served, torch, torch_losses
 
 __all__ = ["torch"]  # a fixture
@@ -27,6 +30,17 @@ def test_a_buffer_on_the_cpu_takes_losses_of_torch_late(cupy, torch, dtype):
             buffer.report(info, torch_losses(cupy, torch, index, dtype))
 
         assert served(buffer, report) == expected()
+
+
+def test_garbage_waits_for_its_event_before_that_goes(cupy, monkeypatch):
+    # Made before what owns it: so a collection finalises it first.
+    events = [cupy.cuda.Event(block=True, disable_timing=True)]
+    monkeypatch.setattr(cupy.cuda, "Event", lambda **_: events.pop())
+    late = later(cupy.asarray(np.arange(4)), cupy.asarray(np.zeros(4, np.float32)))
+    cycle = [late]
+    cycle.append(cycle)
+    del late, cycle
+    gc.collect()
 
 
 class JaxArray:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -88,7 +88,9 @@ class _CupyLosses:
             ]
             event = cupy.cuda.Event(block=True, disable_timing=True)
             self._done = stream.record(event)
-        self._pid = os.getpid()
+        # Not `__del__`: of garbage, a collection may finalise the event before this.
+        # Forked children keep this for ever, and so must not wait at their exit either.
+        weakref.finalize(self, _wait_for, self._done, self._copies).atexit = False
         spare_in_children(self)
 
     def __call__(self) -> Reported:
@@ -96,9 +98,10 @@ class _CupyLosses:
         index, loss = map(host_array, self._copies)
         return index, loss
 
-    def __del__(self) -> None:
-        if getattr(self, "_pid", None) == os.getpid():
-            self._done.synchronize()
+
+def _wait_for(done: Any, copies: list[Any]) -> None:
+    """Wait for an event; until then the copies stay."""
+    done.synchronize()
 
 
 def _cupys_copy(cupy: Any, array: Any, stream: Any) -> npt.NDArray[Any]:
