@@ -84,19 +84,23 @@ def test_cupy_compiles_chains_and_what_it_made_is_kept(monkeypatch, tmp_path):
         cupy.cuda, "Device", lambda: SimpleNamespace(compute_capability="90")
     )
     spec = make_spec(echobuf.Field((32, 32, 3), np.uint8))
-    chain = [transforms.RandomCrop(20), transforms.ColorJitter(0.1, 0.1)]
+    jitter = transforms.RandomApply([transforms.ColorJitter(0.1, 0.1)])
+    chain = [transforms.RandomCrop(20), jitter]
     plans = make_output_spec(spec, chain, whole=False).plans
     source = codegen.stage_source(plan for _, plan in plans)
-    cubin = cupy_device.compiled(source.text, source.options)
-    assert cubin[:4] == b"\x7fELF"
-    for name in (name for entries in source.entries for name in entries):
-        assert name.encode() in cubin
+    programs, options = source.programs, source.options
+    cubins = cupy_device.compiled(programs, options)
+    assert len(cubins) == len(programs) > 1
+    for place, (_, summing) in zip(source.places, source.entries, strict=True):
+        assert cubins[place][:4] == b"\x7fELF"
+        assert codegen.STAGE_MAKE.encode() in cubins[place]
+        assert (codegen.STAGE_SUM.encode() in cubins[place]) is (summing is not None)
     monkeypatch.setattr(compiler, "compile_using_nvrtc", None)
-    assert cupy_device.compiled(source.text, source.options) == cubin
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(path.read_bytes()[:-1])
+    assert cupy_device.compiled(programs, options) == cubins
+    for path in tmp_path.iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(TypeError):  # not taken for what it was
-        cupy_device.compiled(source.text, source.options)
+        cupy_device.compiled(programs, options)
 
 
 def test_arrays_of_bfloat16():

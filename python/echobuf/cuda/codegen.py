@@ -77,11 +77,21 @@ class StageSource:
         entries: of each stage of each chain, the names of the kernel that makes it and
             of the one that sums for its mean (None: it needs none).
         options: of the compiler.
+        programs: the same kernels as sources that are compiled apart, one for each
+            different stage, all under the names STAGE_MAKE and STAGE_SUM: so equal
+            stages of several chains have one source.
+        places: of each stage of each chain, its program.
     """
 
     text: str
     entries: tuple[tuple[str, str | None], ...]
     options: tuple[str, ...]
+    programs: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+
+
+_ALONE = "echobuf_stage"
+STAGE_MAKE, STAGE_SUM = f"{_ALONE}_make", f"{_ALONE}_sum"
 
 
 def stage_source(
@@ -93,23 +103,34 @@ def stage_source(
         plans: of the leaves; None where there is none.
         listed: a table says where examples are, since they differ in length.
     """
-    names: dict[str, str] = {}  # of structs, by their bodies
+    places: dict[str, int] = {}  # of programs, by the bodies of their structs
     parts: list[str] = []
+    programs: list[str] = []
     entries: list[tuple[str, str | None]] = []
+    order: list[int] = []
     customs: dict[int, Custom] = {}
     for plan in plans:
         for settings, operations, summed, gated in [] if plan is None else plan.stages:
-            literals = [_literal(*op, customs) for op in operations]
+            own: dict[int, Custom] = {}
+            literals = [_literal(*op, own) for op in operations]
             body = _body(settings, literals, gated=gated, listed=listed)
-            name = names.get(body)
-            if name is None:
-                name = names[body] = f"echobuf_stage_{len(names)}"
+            place = places.setdefault(body, len(parts))
+            name = f"echobuf_stage_{place}"
+            if place == len(parts):
                 parts.append(_struct(name, body, summed=summed))
+                programs.append(_head(own) + _struct(_ALONE, body, summed=summed))
+                customs |= own
             entries.append((f"{name}_make", f"{name}_sum" if summed else None))
+            order.append(place)
     if not parts:
         return StageSource("", (), ())
-    text = _head(customs) + "".join(parts)
-    return StageSource(text, tuple(entries), _stage_options(customs))
+    return StageSource(
+        _head(customs) + "".join(parts),
+        tuple(entries),
+        _stage_options(customs),
+        tuple(programs),
+        tuple(order),
+    )
 
 
 def _literal(

@@ -12,7 +12,8 @@ import hashlib
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from echobuf._engine.forks import spare_in_children
 from echobuf.cuda import codegen
 from echobuf.cuda.codegen import StageSource
 from echobuf.cuda.device import LIBRARY, LoadedStages, device_error, relaxed
+from echobuf.cuda.side_by_side import side_by_side
 from echobuf.errors import DeviceError
 from echobuf.progress import watching
 
@@ -75,9 +77,15 @@ class CupyDevice:
         """
         with self._compiling:
             if not self._kernels:
-                with self._cupy.cuda.Device(self.ordinal), relaxed(self.core):
+                with self._current():
                     self._kernels = self._compile()
         return self._kernels
+
+    @contextlib.contextmanager
+    def _current(self) -> Iterator[None]:
+        """Make it the device of this thread, which may load modules in a capture."""
+        with self._cupy.cuda.Device(self.ordinal), relaxed(self.core):
+            yield
 
     def _compile(self) -> dict[str, int]:
         text, options = codegen.draw_source(), codegen.draw_options()
@@ -111,10 +119,9 @@ class CupyDevice:
         """
         if not source.entries:
             return LoadedStages([])
-        device = self._cupy.cuda.Device(self.ordinal)
-        with self._compiling, device, relaxed(self.core):
+        with self._compiling, self._current():
             try:
-                return load_stages(source)
+                return load_stages(source, self._current)
             except self._compile_errors() as error:
                 raise self._cannot_compile(error) from error
 
@@ -212,42 +219,77 @@ def load_functions(
     Returns:
         CuPy's function for each name; it keeps the module loaded.
     """
-    import cupy
-
-    module = cupy.cuda.function.Module()
-    module.load(compiled(text, options))
+    (code,) = compiled([text], options)
+    module = _module(code)
     return spare_in_children(
         Functions((name, module.get_function(name)) for name in dict.fromkeys(names))
     )
 
 
-def load_stages(source: StageSource) -> LoadedStages:
-    """Load the kernels of chains into the current device."""
-    names = [name for entries in source.entries for name in entries if name]
-    functions = load_functions(source.text, source.options, names)
-    handles = [
-        (
-            int(functions[make].ptr),
-            0 if summing is None else int(functions[summing].ptr),
+def load_stages(
+    source: StageSource, current: Callable[[], AbstractContextManager[None]]
+) -> LoadedStages:
+    """Load the kernels of chains into the current device.
+
+    Args:
+        source: of them.
+        current: makes the device that of another thread, for a block.
+    """
+    codes = compiled(source.programs, source.options, current)
+    modules = [_module(code) for code in codes]
+    functions = spare_in_children(Functions())
+    handles = []
+    for place, (make, summing) in zip(source.places, source.entries, strict=True):
+        for name, alone in ((make, codegen.STAGE_MAKE), (summing, codegen.STAGE_SUM)):
+            if name is not None and name not in functions:
+                functions[name] = modules[place].get_function(alone)
+        handles.append(
+            (
+                int(functions[make].ptr),
+                0 if summing is None else int(functions[summing].ptr),
+            )
         )
-        for make, summing in source.entries
-    ]
     return LoadedStages(handles, functions)
 
 
-def compiled(text: str, options: Sequence[str]) -> bytes:
-    """Compile a source for the current device, or find what was kept of it."""
+def _module(code: bytes) -> Any:
     import cupy
 
-    path = _folder() / f"echobuf_{_key(text, options)}.cubin"
-    kept = _read(path)
-    if kept is not None:
-        return kept
-    with watching("kernels", lambda: f"CUDA kernels to compile, once for {_folder()}"):
-        code, _ = cupy.cuda.compiler.compile_using_nvrtc(text, tuple(options))
-    code = code if isinstance(code, bytes) else code.encode()
-    _write(path, code)
-    return code
+    module = cupy.cuda.function.Module()
+    module.load(code)
+    return module
+
+
+def compiled(
+    texts: Sequence[str],
+    options: Sequence[str],
+    current: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> list[bytes]:
+    """Compile sources for the current device, or find what was kept of them.
+
+    Args:
+        texts: all different; they are compiled side by side.
+        options: of the compiler.
+        current: makes the device that of another thread, for a block.
+    """
+    import cupy
+
+    folder = _folder()
+    paths = {text: folder / f"echobuf_{_key(text, options)}.cubin" for text in texts}
+    codes = {text: _read(path) for text, path in paths.items()}
+    missing = [text for text, code in codes.items() if code is None]
+
+    def compile_one(text: str) -> bytes:
+        with current():  # CuPy asks the device of this thread for its architecture
+            code, _ = cupy.cuda.compiler.compile_using_nvrtc(text, tuple(options))
+        code = code if isinstance(code, bytes) else code.encode()
+        _write(paths[text], code)
+        return bytes(code)
+
+    if missing:
+        with watching("kernels", lambda: f"CUDA kernels to compile, once for {folder}"):
+            codes.update(zip(missing, side_by_side(compile_one, missing), strict=True))
+    return [code for code in codes.values() if code is not None]
 
 
 def _key(text: str, options: Sequence[str]) -> str:
