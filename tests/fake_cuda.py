@@ -165,7 +165,7 @@ class Device:
 
 
 def is_here(what, its_world):
-    """Whether something can be given back; CuPy complains of that in a forked child."""
+    """Return whether something can be given back; CuPy complains in a forked child."""
     if its_world is not world:
         return False
     if os.getpid() != world.pid:
