@@ -37,7 +37,7 @@ DRAWS, ROUNDS = 5_000, 11
 
 @dataclass(frozen=True)
 class Case:
-    """What is drawn: records from a window that they fill, on a stream.
+    """Records that fill a window, and how they are drawn from it.
 
     Attributes:
         spec: of a record.
