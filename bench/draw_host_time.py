@@ -14,6 +14,7 @@ import ctypes
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,23 +35,36 @@ BATCH, WINDOW = 256, 4096
 DRAWS, ROUNDS = 5_000, 11
 
 
-def draws(library: Path, stream: int, counted: Any) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Case:
+    """Records that fill a window, and how they are drawn from it.
+
+    Attributes:
+        spec: of a record.
+        records: as `put_batch` takes them, `WINDOW` of them.
+        options: of the buffer, beside those that all cases have.
+    """
+
+    spec: Any
+    records: Any
+    stream: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def draws(library: Path, case: Case, counted: Any) -> tuple[float, float]:
     """Return the seconds and the driver's calls of a draw."""
-    set_opener(lambda ordinal: NullDevice(library, stream))
+    set_opener(lambda ordinal: NullDevice(library, case.stream))
     try:
         with echobuf.EchoBuffer(
-            SPEC,
+            case.spec,
             batch_size=BATCH,
             window=WINDOW,
             factor="auto",  # with no upstream left: as often as may be
             max_factor=1000,
             device="cuda",
+            **case.options,
         ) as buffer:
-            records = {
-                name: np.zeros((WINDOW, *field.shape), field.dtype)
-                for name, field in SPEC.items()
-            }
-            buffer.put_batch(records, timeout=60)
+            buffer.put_batch(case.records, timeout=60)
             for _ in range(100):
                 buffer.next_batch(timeout=60)
             before, start = counted(), time.perf_counter()
@@ -62,40 +76,39 @@ def draws(library: Path, stream: int, counted: Any) -> tuple[float, float]:
         set_opener(None)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(name: str, description: str | None, cases: dict[str, Case]) -> None:
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--out", type=Path, default=HERE / "results")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     taken_in = environment()
-    streams = {"default stream": 0, "another stream": 0x7777}
-    seconds: dict[str, list[float]] = {name: [] for name in streams}
+    seconds: dict[str, list[float]] = {of: [] for of in cases}
     calls: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         library = built(Path(folder))
         counted = ctypes.CDLL(str(library)).null_driver_calls
         counted.restype = ctypes.c_uint64
         for _ in range(options.rounds):
-            for name, stream in streams.items():
-                taken, calls[name] = draws(library, stream, counted)
-                seconds[name].append(taken)
+            for of, case in cases.items():
+                taken, calls[of] = draws(library, case, counted)
+                seconds[of].append(taken)
     results = {
-        name: {
+        of: {
             "median_s": statistics.median(rounds),
             "min_s": min(rounds),
             "max_s": max(rounds),
-            "driver_calls": calls[name],
+            "driver_calls": calls[of],
         }
-        for name, rounds in seconds.items()
+        for of, rounds in seconds.items()
     }
-    for name, row in results.items():
+    for of, row in results.items():
         print(
-            f"{name}: {row['median_s'] * 1e6:.2f} us a draw "
+            f"{of}: {row['median_s'] * 1e6:.2f} us a draw "
             f"({row['min_s'] * 1e6:.2f} to {row['max_s'] * 1e6:.2f}), "
             f"{row['driver_calls']:.1f} calls of the driver"
         )
     write_figures(
-        "draw_host_time",
+        name,
         options.out,
         {"batch_size": BATCH, "rounds": options.rounds, "results": results},
         taken_in=taken_in,
@@ -103,4 +116,12 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    ROWS = {name: np.zeros((WINDOW, *of.shape), of.dtype) for name, of in SPEC.items()}
+    main(
+        "draw_host_time",
+        __doc__,
+        {
+            "default stream": Case(SPEC, ROWS),
+            "another stream": Case(SPEC, ROWS, stream=0x7777),
+        },
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core
+from echobuf.cuda.arrays import DeviceArrays
 from echobuf.cuda.codegen import DRAW_KERNELS
 from echobuf.cuda.device import LoadedStages
 from echobuf.spec import Spec
@@ -17,24 +19,54 @@ from echobuf.spec import Spec
 HERE = Path(__file__).parent
 
 
-class NullArrays:
-    """The arrays of one batch, again and again; see `echobuf.cuda.arrays.Arrays`."""
+_ALIGNMENT = 512
+_BLOCK = 1 << 26  # bytes: room for any batch of the benchmarks
 
-    def __init__(self, spec: Spec, lead: tuple[int, ...], stream: int) -> None:
+
+class NullArrays(DeviceArrays):
+    """Arrays in one block; see `echobuf.cuda.arrays.Arrays`.
+
+    Batches of a fixed size have the same arrays again and again. Those of ragged ones,
+    which have no `lead`, are new views for each batch, as CuPy's are.
+    """
+
+    def __init__(
+        self, spec: Spec, lead: tuple[int, ...], stream: int, block: np.ndarray
+    ) -> None:
+        super().__init__(0, spec, lead)
         self._stream = stream
-        self._leaves: list[Any] = [
-            np.empty(lead + f.shape, f.dtype) for f in spec.fields
+        self._block = block
+        self._base = int(block.ctypes.data)
+        self._dtypes = [field.dtype for field in spec.fields]
+        self._places = self._lay_out([lead + field.shape for field in spec.fields])
+        self._kept = self._views(self._places) if lead else None
+
+    def _lay_out(self, shapes: list[tuple[int, ...]]) -> list[tuple[Any, Any, int]]:
+        places, end = [], 0
+        for shape, dtype in zip(shapes, self._dtypes, strict=True):
+            places.append((shape, dtype, end))
+            size = math.prod(shape) * dtype.itemsize
+            end += -(-size // _ALIGNMENT) * _ALIGNMENT
+        return places
+
+    def _views(self, places: list[tuple[Any, Any, int]]) -> tuple[list[Any], list[int]]:
+        leaves: list[Any] = [
+            np.ndarray(shape, dtype, self._block, at) for shape, dtype, at in places
         ]
-        self._addresses = [int(leaf.ctypes.data) for leaf in self._leaves]
+        return leaves, [self._base + at for _, _, at in places]
 
     def stream(self, stream: Any) -> int:
         return self._stream
 
-    def empty(self, stream: int) -> tuple[list[Any], list[int]]:
-        return self._leaves, self._addresses
+    def empty(
+        self, stream: int, shapes: list[tuple[int, ...]] | None = None
+    ) -> tuple[list[Any], list[int]]:
+        if self._kept is not None:
+            return self._kept
+        return self._views(self._places if shapes is None else self._lay_out(shapes))
 
-    def finish(
-        self, leaves: list[Any], drawn: list[Any], count: int, stream: int
+    def copy(
+        self, leaves: list[Any], drawn: list[Any], counts: list[int], stream: int
     ) -> None:
         """Copy nothing."""
 
@@ -50,6 +82,7 @@ class NullDevice:
         self.pid = os.getpid()
         self.core = _core.Device(str(library), 0)
         self._stream = stream
+        self.block = np.empty(_BLOCK, np.uint8)
 
     def add(self, buffer: _core.DeviceBuffer) -> None:
         """Keep nothing for it."""
@@ -61,7 +94,7 @@ class NullDevice:
         return LoadedStages([])
 
     def arrays(self, spec: Spec, lead: tuple[int, ...]) -> NullArrays:
-        return NullArrays(spec, lead, self._stream)
+        return NullArrays(spec, lead, self._stream, self.block)
 
 
 def built(folder: Path) -> Path:

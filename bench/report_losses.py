@@ -50,7 +50,7 @@ class Device(NullDevice):
     """A device of the driver that does nothing, with such arrays."""
 
     def arrays(self, spec: Spec, lead: tuple[int, ...]) -> Arrays:
-        return Arrays(spec, lead, 0)
+        return Arrays(spec, lead, 0, self.block)
 
 
 @contextmanager

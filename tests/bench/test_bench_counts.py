@@ -100,3 +100,12 @@ def test_the_hosts_time_is_measured_without_a_gpu(tmp_path):
     least = {"default stream": 5, "another stream": 6}
     for stream, row in results.items():
         assert int(row["driver_calls"]) - least[stream] in {0, 1}
+
+
+def test_the_hosts_time_for_ragged_batches_is_measured_without_a_gpu(tmp_path):
+    command = [sys.executable, BENCH / "draw_ragged_host_time.py", "--rounds", "1"]
+    subprocess.run([*command, "--out", tmp_path], check=True, timeout=120)
+    text = (tmp_path / "draw_ragged_host_time.json").read_text()
+    results = json.loads(text)["results"]
+    assert len(results) == 4
+    assert all(row["min_s"] > 0 for row in results.values())
