@@ -87,6 +87,10 @@ Result cuStreamGetCaptureInfo(StreamHandle, int* status, std::uint64_t* id) {
   *id = 0;
   return done();
 }
+Result cuStreamGetId(StreamHandle stream, unsigned long long* id) {
+  *id = reinterpret_cast<std::uintptr_t>(stream);
+  return done();
+}
 Result cuThreadExchangeStreamCaptureMode(int* mode) { return *mode = 0, done(); }
 Result cuEventCreate(EventHandle* event, unsigned) { return make(event); }
 Result cuEventDestroy_v2(EventHandle) { return done(); }

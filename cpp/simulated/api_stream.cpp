@@ -89,6 +89,13 @@ cuda::Result cuda::cuStreamGetCaptureInfo(StreamHandle handle, int* status,
   });
 }
 
+cuda::Result cuda::cuStreamGetId(StreamHandle handle, unsigned long long* id) {
+  return call("cuStreamGetId", [&](World& world, Lock&) {
+    require(id);
+    *id = world.stream("cuStreamGetId", handle).queue->number();
+  });
+}
+
 cuda::Result cuda::cuThreadExchangeStreamCaptureMode(int* mode) {
   return call("cuThreadExchangeStreamCaptureMode", [&](World&, Lock&) {
     require(mode);

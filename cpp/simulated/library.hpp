@@ -16,6 +16,7 @@
       __attribute__((visibility("default"))) echobuf::cuda::Result symbol parameters;
 namespace echobuf::cuda {
 ECHOBUF_CUDA_CALLS(ECHOBUF_SIMULATED_DECLARE)
+ECHOBUF_CUDA_NEWER_CALLS(ECHOBUF_SIMULATED_DECLARE)
 }  // namespace echobuf::cuda
 #undef ECHOBUF_SIMULATED_DECLARE
 

@@ -103,4 +103,9 @@ using NoteHostAccess = void (*)(const void* address, std::size_t bytes, int writ
      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,   \
      StreamHandle stream, void** arguments, void** extra))
 
+// Those that older drivers lack; a pointer is null there.
+#define ECHOBUF_CUDA_NEWER_CALLS(X)           \
+  X(stream_id, cuStreamGetId, /* CUDA 12.0 */ \
+    (StreamHandle stream, unsigned long long* id))
+
 }  // namespace echobuf::cuda

@@ -60,9 +60,7 @@ class DeviceDraw {
   const BatchLayout& batch() const { return batch_; }
   const DeviceContext& context() const { return order_.context(); }
 
-  std::optional<std::uint64_t> capture_of(StreamHandle stream) const {
-    return order_.capture_of(stream);
-  }
+  DrawOrder& order() const { return order_; }
 
   /// A part of a pass over the records from `window` on.
   DrawPart part(const Permutation& order, std::uint64_t window, std::uint64_t offset,

@@ -43,10 +43,9 @@ class DeviceDrawer : public PassCursor<StagedRing> {
   /// Draws into the caller's leaves: all of a batch or nothing. On a stream that is
   /// being captured: into its graph, and nothing is used up.
   Outcome draw_into(Target& target, Poll*) {
-    const DeviceContext::Scope scope(draw_.context());
-    if (const auto capture = draw_.capture_of(target.stream))
-      return capture_into(target, *capture);
-    settle();
+    const DrawOrder::Call call(draw_.order(), target.stream);
+    if (call.capture()) return capture_into(target, *call.capture());
+    end_replay();
     const Outcome outcome = plan();
     if (outcome == Outcome::kWait && !catching_up_) cut(target.stream);
     if (outcome != Outcome::kBatch) return outcome;
@@ -60,12 +59,12 @@ class DeviceDrawer : public PassCursor<StagedRing> {
   /// Makes the next batch that of launches on `stream`, until the next call. Only whole
   /// batches are; of others nothing is used up.
   Outcome before_replay(StreamHandle stream) {
-    const DeviceContext::Scope scope(draw_.context());
-    if (draw_.capture_of(stream)) return Outcome::kCapturing;
+    const DrawOrder::Call call(draw_.order(), stream);
+    if (call.capture()) return Outcome::kCapturing;
     Outcome outcome = plan();
     if (outcome == Outcome::kBatch && !is_whole()) outcome = Outcome::kFinished;
     if (outcome != Outcome::kBatch) {
-      settle();
+      end_replay();
       if (outcome == Outcome::kWait && !catching_up_) cut(stream);
       return outcome;
     }
@@ -81,10 +80,10 @@ class DeviceDrawer : public PassCursor<StagedRing> {
     return catching_up_ ? ring_.extent().committed : PassCursor::wanted();
   }
 
-  /// Ends the replay before: a graph that is launched without another before_replay()
-  /// draws nothing.
+  /// Ends what goes on between draws; see DrawOrder::settle().
   void settle() {
-    finish_replay([this](StreamHandle stream) { draw_.erase(stream); });
+    end_replay();
+    draw_.order().settle();
   }
 
   void restart(const Epoch& epoch) {
@@ -98,6 +97,12 @@ class DeviceDrawer : public PassCursor<StagedRing> {
   }
 
  private:
+  /// Ends the replay before: a graph that is launched without another before_replay()
+  /// draws nothing.
+  void end_replay() {
+    finish_replay([this](StreamHandle stream) { draw_.erase(stream); });
+  }
+
   /// Its slots are given back once the event behind it is recorded.
   template <class Last>
   void finish_replay(Last&& last) {

@@ -34,6 +34,7 @@ class Driver {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration
 #define ECHOBUF_CUDA_POINTER(name, symbol, parameters) Result(*name) parameters;
     ECHOBUF_CUDA_CALLS(ECHOBUF_CUDA_POINTER)
+    ECHOBUF_CUDA_NEWER_CALLS(ECHOBUF_CUDA_POINTER)
 #undef ECHOBUF_CUDA_POINTER
   };
 
@@ -47,6 +48,10 @@ class Driver {
   driver->find(handle, #symbol, driver->calls_.name);
     ECHOBUF_CUDA_CALLS(ECHOBUF_CUDA_LOAD)
 #undef ECHOBUF_CUDA_LOAD
+#define ECHOBUF_CUDA_LOOK(name, symbol, parameters) \
+  driver->look(handle, #symbol, driver->calls_.name);
+    ECHOBUF_CUDA_NEWER_CALLS(ECHOBUF_CUDA_LOOK)
+#undef ECHOBUF_CUDA_LOOK
     driver->note_host_access_ = reinterpret_cast<NoteHostAccess>(
         dlsym(handle, "echobuf_simulated_host_access"));
     driver->check(driver->calls_.init(0), "cuInit");
@@ -92,6 +97,15 @@ class Driver {
     return id;
   }
 
+  /// A number that no other stream has, or had, in this process. None where the driver
+  /// does not tell streams apart.
+  std::optional<std::uint64_t> id_of(StreamHandle stream) const {
+    if (!calls_.stream_id) return std::nullopt;
+    unsigned long long id = 0;
+    check(calls_.stream_id(stream, &id), "cuStreamGetId");
+    return id;
+  }
+
   std::string describe(Result code) const {
     const char* name = nullptr;
     const char* text = nullptr;
@@ -105,8 +119,13 @@ class Driver {
   Driver() = default;
 
   template <class Pointer>
-  void find(void* handle, const char* symbol, Pointer& pointer) {
+  static void look(void* handle, const char* symbol, Pointer& pointer) {
     pointer = reinterpret_cast<Pointer>(dlsym(handle, symbol));
+  }
+
+  template <class Pointer>
+  void find(void* handle, const char* symbol, Pointer& pointer) {
+    look(handle, symbol, pointer);
     if (!pointer)
       throw Error(0, std::string("the CUDA driver is too old: ") + library_ +
                          " has no " + symbol + "; CUDA 11.0 or newer is needed");

@@ -36,16 +36,16 @@ class DevicePackingDrawer
       : RowsFiller(options, ring, staging, share, most_bytes, counts, context, staging,
                    batch, options, order, window, kernels, stages, kChunk,
                    most_begun(options.batch_size)),
+        order_(order),
         replay_(order) {}
 
   /// Draws all of a batch, or says how large it is. On a stream that is being captured:
   /// into its graph, and nothing is used up.
   Outcome draw_rows(RowsTarget& target, Poll*) {
-    const DeviceContext::Scope scope(memory_.context());
     const auto stream = static_cast<StreamHandle>(target.stream);
-    if (const auto capture = memory_.context().driver().capture_of(stream))
-      return capture_into(target, *capture);
-    settle();
+    const DrawOrder::Call call(order_, stream);
+    if (call.capture()) return capture_into(target, *call.capture());
+    end_replay();
     memory_.use(stream);
     const Outcome outcome = fill(nullptr);
     if (outcome != Outcome::kBatch) return outcome;
@@ -60,10 +60,10 @@ class DevicePackingDrawer
   /// call. Only whole batches are; of others nothing is used up. Its block is written
   /// to again by later calls alone, behind the launches.
   Outcome before_replay(RowsTarget& target) {
-    const DeviceContext::Scope scope(memory_.context());
     const auto stream = static_cast<StreamHandle>(target.stream);
-    if (memory_.context().driver().capture_of(stream)) return Outcome::kCapturing;
-    settle();  // before records are placed: what is drawn last has the event
+    const DrawOrder::Call call(order_, stream);
+    if (call.capture()) return Outcome::kCapturing;
+    end_replay();  // before records are placed: what is drawn last has the event
     memory_.use(stream);
     const Outcome outcome = fill(nullptr);
     if (outcome != Outcome::kBatch) return outcome;
@@ -75,11 +75,10 @@ class DevicePackingDrawer
     return outcome;
   }
 
-  /// Ends the replay before: a graph that is launched without another before_replay()
-  /// copies nothing.
+  /// Ends what goes on between draws; see DrawOrder::settle().
   void settle() {
-    if (!replay_.expected()) return;
-    replay_.finish([this](StreamHandle stream) { memory_.erase(stream); });
+    end_replay();
+    order_.settle();
   }
 
   /// To be called on a stream before the first draw.
@@ -101,6 +100,13 @@ class DevicePackingDrawer
   }
 
  private:
+  /// Ends the replay before: a graph that is launched without another before_replay()
+  /// copies nothing.
+  void end_replay() {
+    if (!replay_.expected()) return;
+    replay_.finish([this](StreamHandle stream) { memory_.erase(stream); });
+  }
+
   /// All that is not the number of rows is fixed.
   bool is_complete(const RowsTarget& target) const {
     return target.leaves.size() == memory_.leaves() && target.segments &&
@@ -125,6 +131,7 @@ class DevicePackingDrawer
     return Outcome::kCaptured;
   }
 
+  DrawOrder& order_;
   Replay replay_;  // goes first: it waits
 };
 

@@ -35,6 +35,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
                       const std::vector<StageKernels>& stages)
       : PayloadPlanner(options, ring, staging, share, most_bytes, counts, &versions),
         reports_(reports),
+        order_(order),
         draw_(context, staging, batch, options, order, window, kernels, stages),
         replay_(order) {
     take_from(reports);
@@ -50,11 +51,10 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   /// the rest of a batch is copied to memory of our own, on the caller's stream. On a
   /// stream that is being captured: into its graph, and nothing is used up.
   Outcome draw_rows(RowsTarget& target, Poll*) {
-    const DeviceContext::Scope scope(draw_.context());
     const auto stream = static_cast<StreamHandle>(target.stream);
-    if (const auto capture = draw_.context().driver().capture_of(stream))
-      return capture_into(target, *capture);
-    settle();
+    const DrawOrder::Call call(order_, stream);
+    if (call.capture()) return capture_into(target, *call.capture());
+    end_replay();
     const Outcome outcome = plan();
     if (outcome == Outcome::kWait) cut(stream);
     if (outcome != Outcome::kBatch) return outcome;
@@ -71,11 +71,11 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   /// call, if it fits the rows that this names; none for any. Only whole batches are;
   /// of others nothing is used up.
   Outcome before_replay(RowsTarget& target) {
-    const DeviceContext::Scope scope(draw_.context());
-    const auto stream = static_cast<StreamHandle>(target.stream);
     if (options_.lengths.max_rows > 0 || !draw_.can_capture())
       return Outcome::kCapturing;
-    if (draw_.context().driver().capture_of(stream)) return Outcome::kCapturing;
+    const auto stream = static_cast<StreamHandle>(target.stream);
+    const DrawOrder::Call call(order_, stream);
+    if (call.capture()) return Outcome::kCapturing;
     Outcome outcome = plan();
     if (outcome == Outcome::kBatch) {
       draw_.find_records(planned());
@@ -85,7 +85,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
         outcome = Outcome::kResize;
     }
     if (outcome != Outcome::kBatch) {
-      settle();
+      end_replay();
       if (outcome == Outcome::kWait) cut(stream);
       return outcome;
     }
@@ -110,10 +110,10 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     draw_.forget_apart();
   }
 
-  /// Ends the replay before: a graph that is launched without another before_replay()
-  /// draws nothing.
+  /// Ends what goes on between draws; see DrawOrder::settle().
   void settle() {
-    finish_replay([this](StreamHandle stream) { draw_.erase(stream); });
+    end_replay();
+    order_.settle();
   }
 
   /// To be called on a stream before the first draw.
@@ -150,6 +150,12 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     go_on(true);
   }
 
+  /// Ends the replay before: a graph that is launched without another before_replay()
+  /// draws nothing.
+  void end_replay() {
+    finish_replay([this](StreamHandle stream) { draw_.erase(stream); });
+  }
+
   /// Its slots and rows are given back once the event behind it is recorded.
   template <class Last>
   void finish_replay(Last&& last) {
@@ -171,6 +177,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   }
 
   LossReports* const reports_;
+  DrawOrder& order_;
   RowsDraw draw_;
   Replay replay_;  // goes first: it waits
 };

@@ -32,7 +32,9 @@ class Replay {
 
   /// A batch was planned on `stream`, where the graph is to be launched.
   void expect(StreamHandle stream) {
+    order_.pay(stream);  // finish() may find another one
     stream_ = stream;
+    place_ = order_.here();
     thread_ = std::this_thread::get_id();
   }
   bool expected() const { return stream_.has_value(); }
@@ -44,10 +46,11 @@ class Replay {
     const DeviceContext::Scope scope(order_.context());
     refuse_in_capture();
     const StreamHandle stream = *std::exchange(stream_, std::nullopt);
+    const bool elsewhere = is_elsewhere(stream);
     enqueue(stream, [&] {
-      if (is_elsewhere(stream)) order_.context().driver().context_synchronize();
+      if (elsewhere) order_.context().driver().context_synchronize();
       std::forward<Last>(last)(stream);
-      order_.note_draw(stream);
+      order_.note_launches(stream, elsewhere ? DrawOrder::Place() : place_);
     });
   }
 
@@ -70,8 +73,7 @@ class Replay {
     try {
       capture = order_.capture_of(*stream_);
     } catch (const Error& error) {
-      if (error.code() != kErrorStreamCaptureInvalidated &&
-          error.code() != kErrorStreamCaptureImplicit)
+      if (!DrawOrder::is_of_capture(error))
         lose(*std::exchange(stream_, std::nullopt), error);
       throw;
     }
@@ -94,6 +96,7 @@ class Replay {
 
   DrawOrder& order_;
   std::optional<StreamHandle> stream_;
+  DrawOrder::Place place_;
   std::thread::id thread_;
   std::optional<std::uint64_t> capture_;  // the last that had a draw
 };

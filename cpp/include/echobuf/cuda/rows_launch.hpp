@@ -39,7 +39,7 @@ class RowsLaunch {
 
   const SharedContext& context() const { return context_; }
   /// Waits for the last draw: then memory that it read may be freed.
-  void await() const { order_.await_draws(); }
+  void await() { order_.await_draws(); }
   DrawTable& table() { return table_; }
   /// That captured launches read. It begins with a word that is 0 where these are to
   /// draw nothing, and has room for another one.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -68,6 +69,9 @@ class SentRing {
 
   void cross_border() { staging_.cross_border(); }
 
+  /// `record`: to be called before slots are given back, by the thread that does it.
+  void before_release(std::function<void()> record) { record_ = std::move(record); }
+
   // ---- either side
 
   void close() {
@@ -111,6 +115,11 @@ class SentRing {
   /// Acquire: pairs with settle().
   std::uint64_t given_up() const { return given_up_.load(std::memory_order_acquire); }
 
+  /// Slots are given back: the event behind the draws that read them is recorded first.
+  void record_draws() const {
+    if (record_) record_();
+  }
+
   Staging staging_;
   EventCount window_room_;  // of the uploader, where what is sent may have no room
 
@@ -118,7 +127,8 @@ class SentRing {
   alignas(kNoSharing) std::atomic<std::uint64_t> uploaded_;
   EventCount filled_;
   std::atomic<std::uint64_t> wanted_{0};
-  std::uint64_t put_end_ = 0;  // the consumer's own
+  std::uint64_t put_end_ = 0;  // the consumer's own, as what follows
+  std::function<void()> record_;
   alignas(kNoSharing) std::atomic<std::uint64_t> given_up_{0};
   std::atomic<bool> retired_{false};
 };

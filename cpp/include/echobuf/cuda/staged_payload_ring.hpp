@@ -85,9 +85,10 @@ class StagedPayloadRing : public SentRing<PayloadRing> {
 
   // ---- the consumer, one at a time
 
-  /// Gives back what is below `position`, once the last event of draws is recorded.
+  /// Gives back what is below `position`.
   void release(std::uint64_t position) {
     if (position == staging_.released()) return;
+    record_draws();
     released_.store(position, std::memory_order_release);  // before it is claimed again
     staging_.release(position);
   }

@@ -81,9 +81,10 @@ class StagedRing : public SentRing<Ring> {
 
   // ---- the consumer, one at a time: it sees the window
 
-  /// Gives back every slot below `position`, once the last event of draws is recorded.
+  /// Gives back every slot below `position`.
   void release(std::uint64_t position) {
     if (position == released_.load(std::memory_order_relaxed)) return;
+    record_draws();
     released_.store(position, std::memory_order_release);
     window_room_.notify();
   }

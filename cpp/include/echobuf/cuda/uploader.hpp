@@ -36,7 +36,8 @@ class BasicUploader : public DrawOrder {
         staging_(staging),
         window_(window),
         most_(staging.most_of_run()),
-        stream_(make_stream(context_)) {
+        copying_(make_stream(context_)) {
+    ring_.before_release([this] { record_before_release(); });
     for (std::size_t i = 0; i < kFlights; ++i) idle_.push_back(make_event(context_));
   }
 
@@ -47,11 +48,11 @@ class BasicUploader : public DrawOrder {
     try {
       const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
       const auto& calls = context_->driver().calls();
-      const bool copied = calls.stream_synchronize(stream_->get()) == kSuccess;
-      const bool drawn = calls.event_synchronize(drawn_->get()) == kSuccess;
-      if (!copied || !drawn) calls.context_synchronize();
+      if (calls.stream_synchronize(copying_->get()) != kSuccess)
+        calls.context_synchronize();
     } catch (const Error&) {  // the device is lost, and its memory is not in use
     }
+    await_draws();
   }
   BasicUploader(const BasicUploader&) = delete;
   BasicUploader& operator=(const BasicUploader&) = delete;
@@ -60,8 +61,8 @@ class BasicUploader : public DrawOrder {
   template <class Enqueue>
   void prepare(Enqueue&& enqueue) {
     const DeviceContext::RelaxedScope scope(*context_);
-    std::forward<Enqueue>(enqueue)(stream_->get());
-    context_->driver().stream_synchronize(stream_->get());
+    std::forward<Enqueue>(enqueue)(copying_->get());
+    context_->driver().stream_synchronize(copying_->get());
   }
 
   /// `broken` is called, from whatever thread, when the driver has refused a call.
@@ -124,14 +125,14 @@ class BasicUploader : public DrawOrder {
     const Driver& driver = context_->driver();
     if (ring_.reuses(run, waited_for_)) {
       // The event was recorded before the slots were given back.
-      driver.stream_wait_event(stream_->get(), drawn_->get(), 0u);
+      driver.stream_wait_event(copying_->get(), drawn_->get(), 0u);
       waited_for_ = run.freed;
     }
     while (idle_.empty()) land(true);
     flight.ready = std::move(idle_.back());
     idle_.pop_back();
-    staging_.upload(run.first, run.count, window_, stream_->get());
-    driver.event_record(flight.ready->get(), stream_->get());
+    staging_.upload(run.first, run.count, window_, copying_->get());
+    driver.event_record(flight.ready->get(), copying_->get());
   }
 
   /// Gives back the staging of copies that are done; if `wait`, of one at least. False
@@ -176,7 +177,7 @@ class BasicUploader : public DrawOrder {
   const Store& staging_;
   const typename Store::Window window_;
   const std::uint64_t most_;  // records of a run
-  const std::unique_ptr<Stream> stream_;
+  const std::unique_ptr<Stream> copying_;
 
   std::mutex joining_;                        // stop() may be called by several
   std::vector<std::unique_ptr<Event>> idle_;  // the thread's own, like what follows
