@@ -114,6 +114,11 @@ Result echobuf_simulated_free(Address address) {
   });
 }
 
+Result echobuf_simulated_reuse_handles(int reuse) {
+  return call("echobuf_simulated_reuse_handles",
+              [&](World& world, Lock&) { world.reuse_handles(reuse != 0); });
+}
+
 void echobuf_simulated_host_access(const void* address, std::size_t bytes, int write) {
   if (forked()) return;
   if (const auto on = world()) host_access(*on, address, bytes, write != 0);

@@ -54,6 +54,8 @@ using Kernel = void (*)(const Launch& launch, void* const* arguments);
 // from a stream's
 //   allocator: after all work is done, without asking whether anything orders it. (For
 //   cuMemFree, accesses that nothing orders before the call are reported.)
+// reuse_handles: whether a new stream has the handle of one that is gone, if there is
+//   one: calls on that handle then mean the new stream, and are no report.
 // host_access: the host reads or writes pinned memory. To be told before a read and
 //   after a write, by the thread that does it.
 // function: the host build of a kernel of echobuf's own; null if there is none.
@@ -75,6 +77,7 @@ using Kernel = void (*)(const Launch& launch, void* const* arguments);
   X(Result, echobuf_simulated_wait, (StreamHandle stream))                             \
   X(Result, echobuf_simulated_lend, (int device, std::size_t bytes, Address* address)) \
   X(Result, echobuf_simulated_free, (Address address))                                 \
+  X(Result, echobuf_simulated_reuse_handles, (int reuse))                              \
   X(FunctionHandle, echobuf_simulated_function, (const char* name))                    \
   X(void, echobuf_simulated_host_access,                                               \
     (const void* address, std::size_t bytes, int write))                               \

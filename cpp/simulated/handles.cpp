@@ -18,9 +18,21 @@ StreamState& World::add_stream(Context& context, bool blocking) {
 
 cuda::StreamHandle World::create_stream(bool blocking) {
   StreamState& added = add_stream(current(), blocking);
-  for (const auto& [handle, stream] : streams_)
-    if (stream.get() == &added) added.handle = handle;
-  return added.handle;
+  void* own = nullptr;
+  void* gone = nullptr;
+  for (const auto& [handle, stream] : streams_) {
+    if (stream.get() == &added) own = handle;
+    if (stream->destroyed) gone = handle;
+  }
+  if (reuses_handles_ && gone) {
+    auto first = streams_.extract(own);
+    auto second = streams_.extract(gone);
+    std::swap(first.key(), second.key());
+    std::swap(own, gone);
+    streams_.insert(std::move(first));
+    streams_.insert(std::move(second));
+  }
+  return added.handle = own;
 }
 
 StreamState& World::legacy_stream() {

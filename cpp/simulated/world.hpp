@@ -99,6 +99,8 @@ class World {
   /// As `stream`, of those that have a handle, and without a current context.
   StreamState& find_stream(const char* symbol, cuda::StreamHandle handle);
   void destroy_stream(cuda::StreamHandle handle);
+  /// Streams get the handles of streams that are gone, as a real driver's may.
+  void reuse_handles(bool reuse) { reuses_handles_ = reuse; }
   cuda::EventHandle create_event();
   EventState& event(const char* symbol, cuda::EventHandle handle);
   void destroy_event(cuda::EventHandle handle);
@@ -156,6 +158,7 @@ class World {
   std::map<std::size_t, std::vector<cuda::Context>> pushed_;  // by thread
   std::vector<std::shared_ptr<Stream>> closed_;  // with threads to be joined
   std::size_t streams_made_ = 0;
+  bool reuses_handles_ = false;
   std::size_t events_made_ = 0;
   VectorClock host_;
   LabelPointer host_label_;

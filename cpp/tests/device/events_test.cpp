@@ -1,11 +1,9 @@
 // Each event that is left out is missed: the check of the order can fail.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <thread>
-
 #include "chains.hpp"
 #include "run.hpp"
+#include "watched_calls.hpp"
 
 namespace {
 
@@ -15,36 +13,15 @@ using echobuf::cuda::kSuccess;
 using echobuf::cuda::Result;
 using echobuf::cuda::StreamHandle;
 using echobuf::test::add_chains;
+using echobuf::test::drawn;
 using echobuf::test::on_device;
 using echobuf::test::on_host;
 using echobuf::test::Plan;
+using echobuf::test::real;
 using echobuf::test::small_plan;
+using echobuf::test::upload;
+using echobuf::test::watch;
 using Calls = echobuf::cuda::Driver::Calls;
-
-Calls real;
-std::atomic<EventHandle> drawn;    // the first event that a buffer makes
-std::atomic<StreamHandle> upload;  // the first stream
-
-Result create_event(EventHandle* event, unsigned flags) {
-  const Result result = real.event_create(event, flags);
-  EventHandle none = nullptr;
-  drawn.compare_exchange_strong(none, *event);
-  return result;
-}
-Result create_stream(StreamHandle* stream, unsigned flags) {
-  const Result result = real.stream_create(stream, flags);
-  StreamHandle none = nullptr;
-  upload.compare_exchange_strong(none, *stream);
-  return result;
-}
-
-void watch(Calls& calls) {
-  real = calls;
-  drawn = nullptr;
-  upload = nullptr;
-  calls.event_create = create_event;
-  calls.stream_create = create_stream;
-}
 
 struct Missing {
   const char* what;

@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Of, RefusedCall,
                                          "cuThreadExchangeStreamCaptureMode",
                                          "cuStreamGetCaptureInfo", "cuStreamWaitEvent",
                                          "cuEventRecord", "cuEventQuery",
-                                         "cuLaunchKernel"),
+                                         "cuStreamGetId", "cuLaunchKernel"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -184,11 +184,11 @@ class BasicBuffer {
   }
 
   /// Where records differ in length: draws into the caller's leaves, if the batch fits
-  /// these, else says in `target` which size that has (kResize): the next call draws
-  /// the same batch. In host memory a target always has `room`. On a device, where
-  /// `target.stream` is captured: see next_into(); then it must have `room`. Throws
-  /// std::invalid_argument for another number of leaves than batches have, and for null
-  /// pointers.
+  /// these, else says in `target` which size that has (kResize), and draws nothing;
+  /// with "auto" the next batch may be another one by the next call. In host memory a
+  /// target always has `room`. On a device, where `target.stream` is captured: see
+  /// next_into(); then it must have `room`. Throws std::invalid_argument for another
+  /// number of leaves than batches have, and for null pointers.
   Status next_rows(RowsTarget& target, const WaitLimit& wait_limit,
                    Poll* poll = nullptr) {
     argument_checks::check_rows("next_rows", layout(), target);

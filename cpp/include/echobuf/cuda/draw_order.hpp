@@ -66,8 +66,7 @@ class DrawOrder {
       }
       if (last) driver.stream_wait_event(stream, last->ready->get(), 0u);
     }
-    if (!here_ || here_ != last_)
-      driver.stream_wait_event(stream, drawn_->get(), 0u);
+    if (!here_ || here_ != last_) driver.stream_wait_event(stream, drawn_->get(), 0u);
   }
 
   /// A draw has been enqueued: what comes later and writes its slots waits for it.
@@ -93,7 +92,7 @@ class DrawOrder {
   void settle() {
     if (owed_ == 0) return;
     try {
-      const DeviceContext::Scope scope(*context_);
+      const DeviceContext::RelaxedScope scope(*context_);
       if (last_ == kLegacy) return record(nullptr);
       context_->driver().context_synchronize();
       owed_ = 0;
