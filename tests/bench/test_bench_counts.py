@@ -97,7 +97,7 @@ def test_the_hosts_time_is_measured_without_a_gpu(tmp_path):
     results = json.loads((tmp_path / "draw_host_time.json").read_text())["results"]
     # And a look at the device once in 32 draws. While the thread that uploads has not
     # noticed that all has arrived, draws wait for the upload, too.
-    least = {"default stream": 4, "another stream": 5}
+    least = {"default stream": 4, "another stream": 6}
     for stream, row in results.items():
         assert int(row["driver_calls"]) - least[stream] in {0, 1}
 

@@ -98,7 +98,7 @@ def test_a_draw_waits_for_room_in_the_queue_of_its_stream(cupy):
     stream = cupy.cuda.Stream(non_blocking=True)
     with make(device="cuda", factor="auto", max_factor=1000) as buffer:
         buffer.put_batch(stack(range(12)))
-        draws = 400
+        draws = 1200  # of one operation each, most of them
 
         def draw():
             out = [buffer.next_batch(timeout=WAIT_S, stream=stream) for _ in range(2)]

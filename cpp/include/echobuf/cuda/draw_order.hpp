@@ -18,18 +18,18 @@ namespace echobuf::cuda {
 /// A draw's stream waits for the runs that it reads (`ready` events), and for the draw
 /// before it if that was on another stream; the copying stream waits for the last draw
 /// before it writes over slots that were given back. Both wait for one event (`drawn`).
-/// It is recorded when slots are given back, when another stream comes, and where
-/// kMostOwed draws have none behind them; draws on one stream are in order without it.
+/// Draws on one stream are in order without it. Behind those on the default stream it
+/// is recorded when slots are given back, when another stream comes, and after
+/// kMostOwed draws; behind others at once, since their stream may be gone by then.
 class DrawOrder {
  public:
   /// A call of the consumer on a stream: the device's context is the thread's while
   /// this lives, and draws are on that stream. Throws Error, and nothing is lost, where
-  /// a capture somewhere forbids what must come before a draw on another stream.
+  /// a capture forbids what must come before a draw on another stream.
   class Call {
    public:
     Call(DrawOrder& order, StreamHandle stream)
-        : scope_(order.context()), order_(order), capture_(order.begin(stream)) {}
-    ~Call() { order_.in_call_ = false; }
+        : scope_(order.context()), capture_(order.begin(stream)) {}
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
@@ -38,12 +38,11 @@ class DrawOrder {
 
    private:
     const DeviceContext::Scope scope_;
-    DrawOrder& order_;
     const std::optional<std::uint64_t> capture_;
   };
 
-  /// What a stream is told apart by: legacy, or the driver's number. The handle of
-  /// another stream may be that of one that is gone. None: every stream is another one.
+  /// What a stream is told apart by: the driver's number, or the default stream. The
+  /// handle of another stream may be that of one that is gone. None: not known.
   using Place = std::optional<std::uint64_t>;
 
   explicit DrawOrder(SharedContext context)
@@ -72,7 +71,7 @@ class DrawOrder {
   /// A draw has been enqueued: what comes later and writes its slots waits for it.
   void note_draw(StreamHandle stream) {
     last_ = here_;
-    if (++owed_ >= (here_ ? most_owed() : 1)) record(stream);
+    if (here_ != kDefault || ++owed_ == kMostOwed) record(stream);
   }
   /// The same of launches that this call does not make: `place` is that of `stream`,
   /// from a call before.
@@ -82,22 +81,14 @@ class DrawOrder {
   }
   const Place& here() const { return here_; }
 
-  /// Records the event behind all draws, if it is not. In a call.
-  void pay(StreamHandle stream) {
-    if (owed_ > 0) record(stream);
-  }
-
-  /// The same between calls, where the stream of the last draw may be gone: its handle
-  /// may not be used then, so that the host waits. Throws as Call does.
+  /// Records the event behind all draws, if it is not. Throws as Call does.
   void settle() {
     if (owed_ == 0) return;
     try {
-      const DeviceContext::RelaxedScope scope(*context_);
-      if (last_ == kLegacy) return record(nullptr);
-      context_->driver().context_synchronize();
-      owed_ = 0;
+      const DeviceContext::Scope scope(*context_);
+      record(nullptr);
     } catch (const Error& error) {
-      if (!is_of_capture(error)) lose(error);
+      if (!is_of_capture(error)) lose_draw(nullptr, error);
       throw;
     }
   }
@@ -136,11 +127,9 @@ class DrawOrder {
     try {
       const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
       const auto& calls = context_->driver().calls();
-      const bool there = in_call_ || last_ == kLegacy;  // the stream of the last draw
-      if (owed_ > 0 && there &&
-          calls.event_record(drawn_->get(), in_call_ ? stream_ : nullptr) == kSuccess)
-        owed_ = 0;
-      if (owed_ > 0 || calls.event_synchronize(drawn_->get()) != kSuccess)
+      const bool recorded =
+          owed_ == 0 || calls.event_record(drawn_->get(), nullptr) == kSuccess;
+      if (!recorded || calls.event_synchronize(drawn_->get()) != kSuccess)
         calls.context_synchronize();
       owed_ = 0;
     } catch (const Error&) {  // then nothing runs there
@@ -207,16 +196,6 @@ class DrawOrder {
     std::unique_ptr<Event> ready;
   };
 
-  /// Slots are about to be given back, in a call: the event is to be behind all draws.
-  void record_before_release() {
-    try {
-      pay(stream_);
-    } catch (const Error& error) {
-      lose_draw(stream_, error);
-      throw;
-    }
-  }
-
   const SharedContext context_;
   const std::unique_ptr<Event> drawn_;
   std::function<void()> broken_;
@@ -225,27 +204,16 @@ class DrawOrder {
   std::deque<Flight> flights_;
 
  private:
-  static constexpr std::uint64_t kLegacy = ~std::uint64_t{0};  // no number of a stream
+  static constexpr std::uint64_t kDefault = ~std::uint64_t{0};  // no number of a stream
   static constexpr unsigned kMostOwed = 32;
 
   std::optional<std::uint64_t> begin(StreamHandle stream) {
     if (auto capture = capture_of(stream)) return capture;
-    const bool legacy = stream == nullptr || stream == kLegacyStream;
-    const Place place = legacy ? Place(kLegacy) : context_->driver().id_of(stream);
-    if (owed_ > 0 && place != last_) {
-      settle();
-      if (last_ != kLegacy) is_alternating_ = true;
-    }
+    const bool is_default = stream == nullptr || stream == kLegacyStream;
+    const Place place = is_default ? Place(kDefault) : context_->driver().id_of(stream);
+    if (place != last_) settle();
     here_ = place;
-    stream_ = stream;
-    in_call_ = true;
     return std::nullopt;
-  }
-
-  /// Where the host had to wait for a stream that had no event behind it, all have one
-  /// from then on; the legacy stream is never gone.
-  unsigned most_owed() const {
-    return is_alternating_ && here_ != kLegacy ? 1 : kMostOwed;
   }
 
   void record(StreamHandle stream) {
@@ -254,12 +222,9 @@ class DrawOrder {
   }
 
   // Of the thread that draws:
-  bool in_call_ = false;
-  StreamHandle stream_ = nullptr;  // of the call
-  Place here_;                     // the same
-  Place last_;                     // of the last draw
-  unsigned owed_ = 0;              // draws there that have no event behind them
-  bool is_alternating_ = false;
+  Place here_;                  // the stream of the call
+  Place last_;                  // of the last draw
+  unsigned owed_ = 0;           // draws on the default stream without an event behind
   std::optional<Error> error_;  // what ended the buffer
 };
 

@@ -32,7 +32,6 @@ class Replay {
 
   /// A batch was planned on `stream`, where the graph is to be launched.
   void expect(StreamHandle stream) {
-    order_.pay(stream);  // finish() may find another one
     stream_ = stream;
     place_ = order_.here();
     thread_ = std::this_thread::get_id();

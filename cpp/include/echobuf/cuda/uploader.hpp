@@ -37,7 +37,7 @@ class BasicUploader : public DrawOrder {
         window_(window),
         most_(staging.most_of_run()),
         copying_(make_stream(context_)) {
-    ring_.before_release([this] { record_before_release(); });
+    ring_.before_release([this] { settle(); });
     for (std::size_t i = 0; i < kFlights; ++i) idle_.push_back(make_event(context_));
   }
 
