@@ -312,6 +312,39 @@ TEST(RaggedOnDeviceAuto, EachRecordIsUsed) {
   }
 }
 
+/// What waits in memory of our own is whole where there is no more of that for a while.
+TEST(RaggedOnDeviceAuto, MemoryThatIsRefusedLosesNothing) {
+  BufferOptions options = of_lengths_auto(16, 7, 2000);
+  options.max_factor = 1;
+  const LengthsOf lengths = some_lengths(20, 1);
+  for (int nth = 1; nth < 20; ++nth) {
+    const Simulation simulation(1);
+    Core buffer(options, simulation.context(), kernels(), no_stages(), 300);
+    Drawn drawn(buffer, simulation.context());
+    simulated::echobuf_simulated_fail("cuMemAlloc_v2", nth, cuda::kErrorOutOfMemory);
+    Ids uses(24);
+    int refused = 0;
+    for (std::uint64_t id = 0; id < uses.size(); ++id) {
+      const Records record({id}, lengths);
+      std::uint64_t done = 0;
+      buffer.put(buffer.term(), record.leaves(), 1, 0, done, Deadline::max(), nullptr);
+      if (id + 1 == uses.size()) buffer.close();
+      const Deadline soon = Clock::now() + std::chrono::milliseconds(2);
+      for (Status status = Status::kOk; status == Status::kOk;) try {
+          Batch batch;
+          status = drawn.next(batch, id + 1 < uses.size() ? soon : Deadline::max());
+          if (status != Status::kOk) continue;
+          for (const std::uint64_t of : read_batch(batch, options, lengths)) ++uses[of];
+        } catch (const cuda::Error& error) {
+          ASSERT_EQ(error.code(), cuda::kErrorOutOfMemory);
+          ++refused;
+        }
+    }
+    EXPECT_EQ(refused, 1) << nth;
+    EXPECT_EQ(uses, Ids(uses.size(), 1)) << nth;
+  }
+}
+
 TEST(RaggedOnDevice, MemoryOfAnotherSizeDrawsNothing) {
   const BufferOptions options = of_lengths(4, 2, {1, 1}, 1000);
   const LengthsOf lengths = [](std::uint64_t id) { return Lengths{id, 1}; };

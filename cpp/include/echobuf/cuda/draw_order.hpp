@@ -80,6 +80,10 @@ class DrawOrder {
     record(stream);
   }
   const Place& here() const { return here_; }
+  Place place_of(StreamHandle stream) const {
+    const bool is_default = stream == nullptr || stream == kLegacyStream;
+    return is_default ? Place(kDefault) : context_->driver().id_of(stream);
+  }
 
   /// Records the event behind all draws, if it is not. Throws as Call does.
   void settle() {
@@ -209,8 +213,7 @@ class DrawOrder {
 
   std::optional<std::uint64_t> begin(StreamHandle stream) {
     if (auto capture = capture_of(stream)) return capture;
-    const bool is_default = stream == nullptr || stream == kLegacyStream;
-    const Place place = is_default ? Place(kDefault) : context_->driver().id_of(stream);
+    const Place place = place_of(stream);
     if (place != last_) settle();
     here_ = place;
     return std::nullopt;

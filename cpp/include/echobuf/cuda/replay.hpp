@@ -2,9 +2,10 @@
 // slots of the last batch may still be read by a launch.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <new>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "echobuf/cuda/draw_order.hpp"
@@ -22,10 +23,15 @@ class Replay {
   /// Waits for the last launches, whose memory may be freed then.
   ~Replay() {
     if (!stream_) return;
-    if (is_elsewhere(*stream_))
+    try {
+      const DeviceContext::RelaxedScope scope(order_.context(), std::nothrow);
+      if (is_elsewhere(*stream_))
+        order_.await_all();
+      else
+        order_.await(*stream_);
+    } catch (const Error&) {  // no stream has that handle any more
       order_.await_all();
-    else
-      order_.await(*stream_);
+    }
   }
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
@@ -34,7 +40,7 @@ class Replay {
   void expect(StreamHandle stream) {
     stream_ = stream;
     place_ = order_.here();
-    thread_ = std::this_thread::get_id();
+    thread_ = thread_number();
   }
   bool expected() const { return stream_.has_value(); }
 
@@ -45,8 +51,8 @@ class Replay {
     const DeviceContext::Scope scope(order_.context());
     refuse_in_capture();
     const StreamHandle stream = *std::exchange(stream_, std::nullopt);
-    const bool elsewhere = is_elsewhere(stream);
     enqueue(stream, [&] {
+      const bool elsewhere = is_elsewhere(stream);
       if (elsewhere) order_.context().driver().context_synchronize();
       std::forward<Last>(last)(stream);
       order_.note_launches(stream, elsewhere ? DrawOrder::Place() : place_);
@@ -61,9 +67,19 @@ class Replay {
   }
 
  private:
-  /// The handle means the calling thread's stream; another's has no name here.
+  /// A number that no other thread has, or had: the system uses its own again.
+  static std::uint64_t thread_number() {
+    static std::atomic<std::uint64_t> last{0};  // relaxed: it orders nothing
+    thread_local const std::uint64_t number =
+        last.fetch_add(1, std::memory_order_relaxed);
+    return number;
+  }
+
+  /// Returns whether the handle means another stream by now: the one of the calling
+  /// thread, or one that was made since.
   bool is_elsewhere(StreamHandle stream) const {
-    return stream == kPerThreadStream && thread_ != std::this_thread::get_id();
+    if (stream == kPerThreadStream) return thread_ != thread_number();
+    return order_.place_of(stream) != place_;
   }
 
   /// An event would become part of the graph. Nothing is lost: that capture will end.
@@ -96,7 +112,7 @@ class Replay {
   DrawOrder& order_;
   std::optional<StreamHandle> stream_;
   DrawOrder::Place place_;
-  std::thread::id thread_;
+  std::uint64_t thread_ = 0;
   std::optional<std::uint64_t> capture_;  // the last that had a draw
 };
 

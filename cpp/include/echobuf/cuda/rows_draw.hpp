@@ -158,11 +158,12 @@ class RowsDraw {
     std::size_t bytes = slots_.size() * stride;
     for (std::size_t f = 0; f < fields_.size(); ++f)
       for (const RecordRows& rows : fields_[f]) bytes += padded(f, rows);
-    Apart& apart = apart_[next_apart_ = 1 - next_apart_];
+    Apart& apart = apart_[1 - apart_in_];
     if (bytes > apart.bytes) {
       launch_.await();  // who reads what is freed
       apart.grow(launch_.context(), bytes);
     }
+    apart_in_ = 1 - apart_in_;  // where there is memory: else the other one stays
     Address to = apart.memory ? apart.memory->get() : 0;
 
     std::vector<RowsLeaf> leaves;
@@ -360,7 +361,7 @@ class RowsDraw {
   std::vector<DrawnUse> apart_uses_;
   std::vector<std::vector<RecordRows>> apart_fields_{staging_.fields().size()};
   Apart apart_[2];
-  int next_apart_ = 0;
+  int apart_in_ = 0;  // the one that they are in
 
   PlannedLeaves planned_;
   RowsLaunch launch_;  // goes first: it waits
