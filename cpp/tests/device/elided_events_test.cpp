@@ -10,6 +10,7 @@
 #include "consumer.hpp"
 #include "control.hpp"
 #include "run.hpp"
+#include "simulated/graphs.hpp"
 #include "watched_calls.hpp"
 
 namespace echobuf::test::elided {
@@ -57,9 +58,9 @@ class Draws {
   Draws(DeviceBuffer& buffer, const Driver& driver)
       : buffer_(buffer), driver_(driver), targets_(driver, buffer.layout()) {}
 
-  StreamHandle stream() const {
+  StreamHandle stream(unsigned flags = kStreamNonBlocking) const {
     StreamHandle made = nullptr;
-    driver_.stream_create(&made, kStreamNonBlocking);
+    driver_.stream_create(&made, flags);
     return made;
   }
   void destroy(StreamHandle stream) const { driver_.stream_destroy(stream); }
@@ -329,20 +330,25 @@ TEST(ElidedEvents, DrawsAndLaunchesOfGraphsTakeTurns) {
   EXPECT_FALSE(is_reported(order, counted, &what)) << what;
 }
 
-TEST(ElidedEvents, ACaptureThatForbidsTheRecordLosesNothing) {
+TEST(ElidedEvents, ACaptureThatForbidsTheRecordGoesOnAndLosesNothing) {
   const Order order = [](DeviceBuffer& buffer, Draws& draws) {
     StreamHandle stream = draws.stream();
+    StreamHandle captured = draws.stream(0);  // which the default stream waits for
     put(buffer, 64);
     draws.on(nullptr, 2);
     const auto leaves = draws.targets().take();
     Target target{leaves.data()};
     target.stream = stream;
-    simulated::echobuf_simulated_fail("cuEventRecord", 1,
-                                      cuda::kErrorStreamCaptureImplicit);
+    simulated::GraphHandle graph = nullptr;
+    ASSERT_EQ(simulated::cuStreamBeginCapture_v2(captured, 0), kSuccess);
     EXPECT_THROW(buffer.next_into(target, kAtOnce), cuda::Error);
+    EXPECT_THROW(buffer.reset(1), cuda::Error);
+    ASSERT_EQ(simulated::cuStreamEndCapture(captured, &graph), kSuccess);
+    simulated::cuGraphDestroy(graph);
     EXPECT_EQ(buffer.stats().served, 8u);
     draws.on(stream, 2);
     EXPECT_EQ(buffer.stats().served, 16u);
+    draws.destroy(captured);
     draws.destroy(stream);
   };
   std::string what;

@@ -90,6 +90,7 @@ class DrawOrder {
     if (owed_ == 0) return;
     try {
       const DeviceContext::Scope scope(*context_);
+      capture_of(nullptr);  // throws where a record would end another stream's capture
       record(nullptr);
     } catch (const Error& error) {
       if (!is_of_capture(error)) lose_draw(nullptr, error);
