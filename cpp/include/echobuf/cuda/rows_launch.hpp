@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -69,7 +70,7 @@ class RowsLaunch {
   }
 
   /// The launches alone, for `behind`.
-  void enqueue(std::vector<RowsLeaf>& leaves, StreamHandle stream) const {
+  void enqueue(std::span<RowsLeaf> leaves, StreamHandle stream) const {
     launch_all(leaves, 0, stream);
   }
 
@@ -132,8 +133,7 @@ class RowsLaunch {
   }
 
   /// Launches that draw `leaves`; none draws where the word at `live` is 0.
-  void launch_all(std::vector<RowsLeaf>& leaves, Address live,
-                  StreamHandle stream) const {
+  void launch_all(std::span<RowsLeaf> leaves, Address live, StreamHandle stream) const {
     for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
       RowsMoves moves;
       moves.live = live;

@@ -292,8 +292,8 @@ class DeviceTransformedRows {
     leaf.each = made.sizes.window;
     leaf.row = made.sizes.source_row;
     if (made.pad) leaf.pad = rows_padding(*made.pad, leaf.base);
-    std::vector<RowsLeaf> leaves{of_records(leaf, count)};
-    rows.enqueue(leaves, stream);
+    leaf = of_records(leaf, count);
+    rows.enqueue({&leaf, 1}, stream);
   }
 
   const SharedContext context_;
