@@ -21,7 +21,7 @@ def describe_next() -> str:
     return "`next` of upstream has not returned"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Start:
     """The result of beginning an epoch of upstream.
 
@@ -38,6 +38,17 @@ class Start:
     error: Exception | None = None
     offset: int = 0
     state: UpstreamState | None = None
+
+    def take(self) -> tuple[Iterator[Any], Any]:
+        """Return its items and the first one, and hold them no longer."""
+        items, first = self.items, self.first
+        assert items is not None
+        self.drop()
+        return items, first
+
+    def drop(self) -> None:
+        """Let go of its items: on the thread that runs upstream, which may close it."""
+        self.items = self.first = None
 
 
 class Upstream:
