@@ -95,16 +95,6 @@ def test_memory_is_allocated_once():
     assert len(set(sizes)) == 1
 
 
-# ---- threads
-
-
-def test_iter_and_the_first_item_are_on_the_callers_thread_alone():
-    loader = make()
-    list(loader)
-    names = [thread.name for thread in internals_of(loader).upstream.threads]
-    assert [name == "MainThread" for name in names[:3]] == [True, True, False]
-
-
 # ---- length
 
 

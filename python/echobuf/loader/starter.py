@@ -137,6 +137,14 @@ class EpochStarter:
         for feeder in self._feeders:
             feeder.stop()
 
+    def leave(self, seconds: float) -> None:
+        """End upstream's thread, and wait for it no longer than that from now on."""
+        self.stop()
+        ahead = self.ahead
+        if ahead is not None and ahead.run is not None and ahead.run.feeder is not None:
+            ahead.run.feeder.stop()
+        self._thread.leave(seconds)
+
     def join(self) -> None:
         """Wait until the threads of epochs that are over have ended."""
         for feeder in self._feeders:
