@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import Any, Literal
 
 from echobuf.arguments import check_bool
@@ -302,14 +301,9 @@ class EchoLoader(Consumed):
         self._is_released = True
         del self._attributes, self._upstream, self._plan, self._epochs, self._starter
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the loader; after an exception wait at most a second for upstream."""
-        if kind is not None and not self._closed:
+        if any(error) and not self._closed:
             self._starter.leave(_LEAVE_S)
         self.close()
 
