@@ -8,7 +8,13 @@ from typing import Any
 
 from echobuf import state
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.errors import EchobufError, OptionError, StateError, UpstreamError
+from echobuf.errors import (
+    EchobufError,
+    OptionError,
+    StateError,
+    UpstreamError,
+    warn_caller,
+)
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.epoch_feed import EpochAhead, EpochFeed
@@ -59,6 +65,7 @@ class EpochStarter:
         self.buffer: EchoBuffer | None = None
         self.snapshots: Positions | None = None
         self._batch_reader: BatchReader | None = None  # from the first item on
+        self._is_warned = False
 
     def begin(self, number: int, resume: state.State | None) -> EpochFeed:
         """Begin an epoch; where upstream raises, the run says what.
@@ -103,6 +110,7 @@ class EpochStarter:
         if start.error is not None:
             return EpochFeed(number, resume, cause=start.error)
         if start.items is None:
+            self._warn_empty(number)
             self._open_empty(number, resume)
             return EpochFeed(number, resume)
         buffer = self._open(start, number, resume)
@@ -222,7 +230,6 @@ class EpochStarter:
     # ---- the parts of it
 
     def _start(self, state: UpstreamState | None) -> Start:
-        self._upstream.check_fresh()
         self._epoch_setter.note_epochs()
         looks_ahead = self._plan.ragged is not None and not self._plan.batched
         args = (
@@ -272,6 +279,15 @@ class EpochStarter:
         if self.buffer is not None:
             self.buffer.reset(number)
             self.buffer.close()
+
+    def _warn_empty(self, number: int) -> None:
+        if self.buffer is not None and not self._is_warned:
+            self._is_warned = True
+            warn_caller(
+                f"upstream yields nothing in epoch {number}, but has yielded examples "
+                "in an earlier one: what it reads (a generator, an open file) may be "
+                "used up. Let its `__iter__` begin anew each time."
+            )
 
     def _make_buffer(self, first: Any, more: Iterator[Any]) -> EchoBuffer:
         if not self._adapter.takes_none:

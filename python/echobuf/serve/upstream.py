@@ -127,7 +127,6 @@ class ServerUpstream:
             raise UpstreamError(
                 f"`set_epoch({number})` of upstream raised {describe(error)}"
             ) from error
-        self._upstream.check_fresh()
         start = self._thread.begin(self._upstream.begin)
         start = self._thread.call(self.reader.check, start)
         if start.error is not None:
