@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import echobuf
 from echobuf.loader.loader import internals_of
-from helpers import largest_batch
+from helpers import WAIT_S, largest_batch
 from leaked_threads import no_feeder
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
@@ -224,15 +224,21 @@ def test_dropping_everything_half_way_ends_upstream():
 
 
 def test_breaking_out_stops_upstream_and_does_not_wait_for_it():
-    goes_on = threading.Event()
+    goes_on, ended = threading.Event(), threading.Event()
 
-    def upstream():
-        yield from [np.zeros(3)] * 20
-        goes_on.wait(60)
-        yield np.zeros(3)
+    class Upstream:
+        def __iter__(self):
+            try:
+                yield from [np.zeros(3)] * 20
+                goes_on.wait(WAIT_S)
+                yield np.zeros(3)
+            finally:
+                ended.set()
 
-    loader = echobuf.EchoLoader(upstream(), **KWARGS)
+    loader = echobuf.EchoLoader(Upstream(), **KWARGS)
     for _ in loader:
         break
     goes_on.set()  # only now, after the break
+    assert ended.wait(WAIT_S)
+    del loader
     no_feeder()

@@ -6,16 +6,14 @@ import threading
 from collections import Counter
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
 import echobuf
 import echobuf.loader.loader
 from echobuf import CapacityError, ClosedError, serve
-from echobuf.buffer import engine_of
 from echobuf.loader.epochs import Epochs
-from echobuf.loader.loader import internals_of
 from echobuf.resources import DaemonThread, Signal
-from echobuf.serve.reader import ServerFeeder
 from helpers import WAIT_S, Worker, until
 from interrupt_at import Interrupt
 from test_loader import Numbers
@@ -27,6 +25,8 @@ KWARGS = {"batch_size": 4, "window": 8, "factor": FACTOR}
 PLACES = (
     "loader/epochs.py",
     "loader/starter.py",
+    "loader/upstream_thread.py",
+    "loader/caller_context.py",
     "loader/readers.py",
     "serve/reader.py",
     "contextlib.py",
@@ -107,39 +107,67 @@ def test_epochs_of_a_server(check, monkeypatch):
         check(attached, monkeypatch, step=3)  # each is an epoch or two of the server
 
 
-def test_a_thread_that_cannot_be_started_ahead(monkeypatch):
-    start, left = DaemonThread.start, []
+def test_a_thread_that_cannot_be_started(monkeypatch):
+    start, left = DaemonThread.start, ["can't start new thread"]
 
     def refuse_one(thread):
-        target = thread._target  # noqa: SLF001 - Python's
-        if left and isinstance(target.__self__, ServerFeeder):
+        if left:
             raise RuntimeError(left.pop())
         start(thread)
 
     monkeypatch.setattr(DaemonThread, "start", refuse_one)
-    with (
-        serve.Server(Numbers(N), "interrupted", window=8, lag=4),
-        serve.attach("interrupted") as attached,
-        echobuf.EchoLoader(attached, overlap_epochs=True, **KWARGS) as loader,
-    ):
-        epoch = iter(loader)
-        served = Counter(next(epoch)["id"].tolist())
-        left.append("can't start new thread")
-        errors = 0
-        starter = internals_of(loader).starter
-        while True:
-            if left and served.total() == 2 * N - 8:  # the last window
-                until(engine_of(starter.buffer).is_draining)
-                until(starter.reader.is_ready)
-            try:
-                served.update(next(epoch)["id"].tolist())
-            except StopIteration:
-                break
-            except CapacityError:
-                errors += 1
-        assert errors == 1
-        assert served == WHOLE
+    with echobuf.EchoLoader(Numbers(N), **KWARGS) as loader:
+        with pytest.raises(CapacityError, match="needs a thread"):
+            iter(loader)
         assert counts(loader) == WHOLE
+
+
+class Stuck:
+    """An upstream that is stuck in the first or a later `next`."""
+
+    def __init__(self, at):
+        self.at, self.gate, self.is_called = at, threading.Event(), threading.Event()
+
+    def __iter__(self):
+        for number in range(N):
+            if number == self.at:
+                self.is_called.set()
+                assert self.gate.wait(WAIT_S)
+            yield np.int64(number)
+
+
+@pytest.mark.parametrize("at", [0, 1, 20])
+@pytest.mark.parametrize("kwargs", [{}, {"overlap_epochs": True}, {"prefetch": 2}])
+def test_ctrl_c_leaves_a_block_whose_upstream_is_stuck(at, kwargs):
+    upstream = Stuck(at)
+
+    def interrupt():
+        assert upstream.is_called.wait(WAIT_S)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupting = Worker(interrupt)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        echobuf.EchoLoader(upstream, **KWARGS, **kwargs) as loader,
+    ):
+        list(loader)
+    interrupting.result()
+    with pytest.raises(ClosedError):
+        iter(loader)
+    assert any("echobuf-feeder" in each.name for each in threading.enumerate())
+    upstream.gate.set()  # only now: and the thread goes, though there is the loader
+
+
+def test_a_first_item_that_was_interrupted_is_waited_for_by_the_next_epoch():
+    upstream = Stuck(0)
+    loader = echobuf.EchoLoader(upstream, **KWARGS)
+    signals = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    signals.start()
+    with pytest.raises(KeyboardInterrupt):
+        iter(loader)
+    signals.join()
+    upstream.gate.set()
+    assert sum(len(batch) for batch in loader) == FACTOR * N
 
 
 def test_a_close_that_is_interrupted_goes_on():

@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import time
 from collections import Counter
 
 import pytest
@@ -97,17 +96,6 @@ def test_upstream_begins_anew_before_the_epoch_is_served_out():
         assert begun[0] == epoch + 1
         assert begun[-1] == epoch + 2
         assert upstream.begun == epoch + 2, "once"
-
-
-def test_iter_and_the_first_item_are_on_the_callers_thread_alone():
-    loader = make(Numbers(40))
-    for _ in range(3):
-        list(loader)
-        threads = internals_of(loader).upstream.threads
-        while len(threads) < 3:  # the next epoch's feeder may not have begun
-            time.sleep(0.001)
-        names = [thread.name for thread in threads]
-        assert [name == "MainThread" for name in names[:3]] == [True, True, False]
 
 
 def test_an_epoch_is_served_out_while_the_next_ones_upstream_hangs():

@@ -14,7 +14,7 @@ from echobuf.state import State
 from echobuf.stats import NOTHING, Stats, make_stats
 
 if TYPE_CHECKING:
-    from echobuf.loader.starter import EpochFeed
+    from echobuf.loader.epoch_feed import EpochFeed
 
 
 class DrawWait:

@@ -1,4 +1,4 @@
-"""The thread that iterates upstream and puts what it yields."""
+"""The part of an epoch that iterates upstream and puts what it yields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import functools
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -23,9 +22,11 @@ from echobuf.errors import (
     message,
 )
 from echobuf.loader.source import length_of, skip
+from echobuf.loader.upstream import Start
 from echobuf.loader.upstream_states import Positions, Snapshots
+from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.progress import Wait
-from echobuf.resources import DaemonThread, Signal, members
+from echobuf.resources import Signal, members
 
 _END = object()
 _NEXT = object()
@@ -68,16 +69,16 @@ class Sink(Protocol):
 
 
 class Feeder:
-    """A thread that feeds one epoch of upstream into a ring.
+    """A call on upstream's thread that feeds one epoch of upstream into a ring.
 
-    The thread holds neither the loader nor the loop that draws, so dropping those ends
-    it: at once while it waits for room, else when upstream's current call returns. It
-    is a daemon, and the exit of the interpreter waits a moment for it, no longer.
+    It holds neither the loader nor the loop that draws, so dropping those ends it: at
+    once while it waits for room, else when upstream's current call returns. The exit of
+    the interpreter waits a moment for it, no longer.
 
     Args:
         sink: open, for this epoch.
-        items: what is left of upstream.
-        first: its first item, taken already.
+        thread: of upstream.
+        start: of upstream; its items are let go of on the thread.
         batched: items hold examples stacked on axis 0.
         read: brings an item into the form that the buffer takes.
         skipped: examples at the start that a resumed buffer does not need.
@@ -93,8 +94,8 @@ class Feeder:
     def __init__(
         self,
         sink: Sink,
-        items: Iterator[Any],
-        first: Any,
+        thread: UpstreamThread,
+        start: Start,
         *,
         batched: bool,
         read: Callable[[Any], Any],
@@ -114,13 +115,10 @@ class Feeder:
         self._snapshots = snapshots
         self.positions: Positions | None = snapshots
         self.stopped = Signal()
-        self._thread = DaemonThread(self._run, (items, first), name="echobuf-feeder")
-        # The thread's arguments are the only references, so that what upstream holds
-        # goes when the thread ends.
-        del items, first
+        self._task = thread.last(self._run, start)
         self._ended = False
         _feeders.add(self)  # first: Ctrl-C may come right after the start
-        self._thread.start()
+        thread.submit(self._task)
 
     def stop(self) -> None:
         """Tell the thread to end, and do not wait for it."""
@@ -139,14 +137,14 @@ class Feeder:
         Returns:
             Whether it has.
         """
-        if self._thread is threading.current_thread():
+        if self._task.is_current():
             return False
         if timeout is not None:
-            self._thread.join(timeout)
-            return not self._thread.is_alive()
+            self._task.join(timeout)
+            return not self._task.is_alive()
         wait = Wait("end")
-        while self._thread.is_alive():
-            self._thread.join(0.1)
+        while self._task.is_alive():
+            self._task.join(0.1)
             wait.tick(lambda: "upstream's current `next` to return, to end it")
         return True
 
@@ -164,11 +162,11 @@ class Feeder:
         return self._skipped
 
     def is_alive(self) -> bool:
-        """Return True while the thread runs."""
-        return self._thread.is_alive()
+        """Return True while the thread feeds the epoch."""
+        return self._task.is_alive()
 
-    def _run(self, items: Iterator[Any], item: Any) -> None:
-        _core.this_thread_runs_upstream()
+    def _run(self, start: Start) -> None:
+        items, item = start.take()
         try:
             while item is not _END and not self.stopped.is_set():
                 self._feed(item)
@@ -186,6 +184,8 @@ class Feeder:
         except BaseException as error:
             # The error keeps this frame; what upstream holds must go all the same.
             del items, item
+            if os.getpid() != self._process:
+                raise  # a child that upstream has forked
             if not self.stopped.is_set():
                 # A buffer that was left, or whose device is gone, says so itself.
                 with contextlib.suppress(ClosedError, DeviceError):

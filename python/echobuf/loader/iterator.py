@@ -12,7 +12,7 @@ from echobuf.buffer import EchoBuffer, engine_of, next_within
 from echobuf.errors import ClosedError, ItemError, UpstreamError, UpstreamStateError
 from echobuf.loader.attributes import closed_error
 from echobuf.loader.draw_wait import DrawWait
-from echobuf.loader.starter import EpochFeed
+from echobuf.loader.epoch_feed import EpochFeed
 from echobuf.loader.upstream_states import with_upstream
 from echobuf.progress import slice_s
 from echobuf.resources import Uncopied

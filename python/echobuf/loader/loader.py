@@ -21,6 +21,8 @@ from echobuf.options import Factor, Unit, check_epoch
 from echobuf.reuse_options import Reuse
 from echobuf.workers.settings import Context, check_workers
 
+_LEAVE_S = 1.0
+
 
 class EchoLoader(Consumed):
     """Echoes what an iterable yields, in shuffled NumPy batches.
@@ -267,7 +269,8 @@ class EchoLoader(Consumed):
     def close(self) -> None:
         """End the epoch, upstream's thread and worker processes; release the memory.
 
-        It waits until upstream's current call returns. A place at a server
+        It waits until upstream's current call returns; where an exception, such as that
+        of Ctrl-C, leaves `with loader:`, for a second at most. A place at a server
         (`echobuf.serve.attach`) is left, and the loader holds its upstream no longer.
         An iterator that is still held raises `ClosedError`, as does any later use of
         the loader. Calling it twice does nothing. `with loader:` calls it at the end.
@@ -297,6 +300,12 @@ class EchoLoader(Consumed):
         self._starter.close()
         self._is_released = True
         del self._attributes, self._upstream, self._plan, self._epochs, self._starter
+
+    def __exit__(self, *error: object) -> None:
+        """Close the loader; after an exception wait at most a second for upstream."""
+        if any(error) and not self._closed:
+            self._starter.leave(_LEAVE_S)
+        self.close()
 
     # ---- epochs to come
 

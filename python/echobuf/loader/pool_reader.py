@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -48,9 +49,11 @@ class PoolReader:
         settings: the same.
         pool: the workers, once they are started; else None.
         is_pool: True: the reader has worker processes.
+        is_attached: False: they are the loader's own.
     """
 
     is_pool = True
+    is_attached = False
 
     def __init__(
         self, settings: WorkerSettings, order: Order, adapter: Adapter
@@ -169,11 +172,10 @@ class WorkerFeeder(Feeder):
             )
         elif entered is not None:
             states = OrderedStates(request.number, offset, self._replay)
-        assert request.start.items is not None
         super().__init__(
             engine,
-            request.start.items,
-            request.start.first,
+            request.thread,
+            request.start,
             batched=False,
             read=_identity,
             skipped=request.needed,
@@ -194,13 +196,15 @@ class WorkerFeeder(Feeder):
         """Return 0: only indices are skipped, which takes no time."""
         return 0
 
-    def _run(self, items: Iterator[Any], item: Any) -> None:
-        _core.this_thread_runs_upstream()
+    def _run(self, start: Start) -> None:
+        items, item = start.take()
         is_all = False
         try:
             is_all = self._submit_all(itertools.chain([item], items))
         except BaseException as error:
             del items, item
+            if os.getpid() != self._process:
+                raise  # a child that the sampler has forked
             self._supervisor.fail(error)
         # The epoch ends once its last example is committed.
         if self._supervisor.wait_committed(self._term, self.stopped) and is_all:

@@ -17,6 +17,7 @@ from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
 from echobuf.loader.upstream import Start, describe_next
 from echobuf.loader.upstream_states import Snapshots
+from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.state import State
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class FeedRequest:
     """An epoch that a reader is to feed.
 
     Attributes:
+        thread: of upstream.
         start: of upstream.
         needed: index of the first fresh example that the buffer needs.
         batched: items hold examples stacked on axis 0.
@@ -37,6 +39,7 @@ class FeedRequest:
         resume: the position that it goes on from; None: at its start.
     """
 
+    thread: UpstreamThread
     start: Start
     needed: int = 0
     batched: bool = False
@@ -55,6 +58,8 @@ class Reader(Protocol):
 
     is_pool: bool
     """True for worker processes of the loader's own."""
+    is_attached: bool
+    """True where a server reads the data: `iter` then waits for that alone."""
     pool: Any
     """Worker processes that run as long as an epoch refers to them; None without."""
 
@@ -93,6 +98,7 @@ class ThreadReader:
     """
 
     is_pool = False
+    is_attached = False
     pool = None
 
     def __init__(self, adapter: Adapter) -> None:
@@ -119,15 +125,14 @@ class ThreadReader:
         return describe_next()
 
     def feed(self, engine: Sink, request: FeedRequest) -> Feeder:
-        """Start the thread; it skips the examples that are not needed."""
+        """Begin; the examples that are not needed are skipped."""
         start, read = request.start, self._adapter.reader()
-        assert start.items is not None
         if request.batch_reader is not None:
             read = request.batch_reader.before(read)
         return Feeder(
             engine,
-            start.items,
-            start.first,
+            request.thread,
+            start,
             batched=request.batched,
             read=read,
             skipped=request.needed - start.offset,

@@ -19,6 +19,8 @@ from echobuf.spec import (
     flatten_with_paths,
 )
 
+_END = object()
+
 
 def check_iterable(upstream: Any) -> None:
     """Refuse what cannot be iterated, or yields names in place of examples."""
@@ -65,6 +67,14 @@ def begins_anew(upstream: Any) -> bool:
     nodes = sys.modules.get("torchdata.nodes")
     restarts = nodes is not None and isinstance(upstream, nodes.Loader)
     return restarts or as_data_loader(upstream) is not None
+
+
+def is_one_shot(items: Iterator[Any]) -> bool:
+    """Return True for an iterator of Python's own: a generator, a `map`, a file.
+
+    Of the others some begin anew in `__iter__`, and go on after their end.
+    """
+    return type(items).__module__.partition(".")[0] in sys.stdlib_module_names
 
 
 def check_example(item: Any) -> None:
@@ -273,22 +283,30 @@ class Order:
             )
         self.dataset = dataset
         self.sampler = sampler
-
-        self._used_up = False
+        self._is_begun = False
 
     def __iter__(self) -> Iterator[int]:
         if self.sampler is None:
             return iter(range(len(self.dataset)))
         indices = iter(self.sampler)
-        if indices is self.sampler:  # a generator, an iterator
-            if self._used_up:
-                raise UpstreamError(
-                    f"`sampler` is a {type(indices).__name__}, which gives one epoch "
-                    "only and has been used. For more epochs pass an object whose "
-                    "`__iter__` begins anew, such as a list or a torch sampler."
-                )
-            self._used_up = True
-        return map(_index, indices)
+        if indices is not self.sampler:
+            return map(_index, indices)
+        return self._iterate_itself(indices)  # a generator, an iterator
+
+    def _iterate_itself(self, indices: Iterator[Any]) -> Iterator[int]:
+        """Yield what is left of the sampler; its `iter` may begin it anew."""
+        is_again, self._is_begun = self._is_begun, True
+        is_used_up = is_again and is_one_shot(indices)
+        index = _END if is_used_up else next(indices, _END)
+        if is_again and index is _END:
+            raise UpstreamError(
+                f"`sampler` is a {type(indices).__name__}, which gives one epoch only "
+                "and has been used. For more epochs pass an object whose `__iter__` "
+                "begins anew, such as a list or a torch sampler."
+            )
+        while index is not _END:
+            yield _index(index)
+            index = next(indices, _END)
 
     def __len__(self) -> int:
         return len(self.dataset if self.sampler is None else self.sampler)

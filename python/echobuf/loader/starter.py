@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from typing import Any
 
 from echobuf import state
-from echobuf._engine.termination import upstream_failed
 from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.errors import EchobufError, OptionError, StateError, UpstreamError
+from echobuf.errors import (
+    EchobufError,
+    OptionError,
+    StateError,
+    UpstreamError,
+    warn_caller,
+)
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
+from echobuf.loader.epoch_feed import EpochAhead, EpochFeed
 from echobuf.loader.feeder import Feeder, stop_feeding
 from echobuf.loader.plan import Plan
 from echobuf.loader.ragged_batches import BatchReader
@@ -21,98 +25,9 @@ from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.loader.upstream_states import Positions, Snapshots
+from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.resources import enough
 from echobuf.state import UpstreamState
-
-
-class EpochFeed:
-    """An epoch whose upstream was begun; dropping it stops that upstream.
-
-    The loader holds it until the first batch is drawn, so that an iterator that was
-    made and dropped again (some trainers try whether a loader can be iterated) has
-    not used up an epoch.
-
-    Args:
-        number: of the epoch.
-        resume: the state that it goes on from.
-        buffer: None if upstream yielded nothing, or failed.
-        feeder: the thread that feeds it.
-        cause: what upstream raised, if it could not be begun.
-        snapshots: completes positions in it.
-        pool: the worker processes that feed it, which end when nothing refers to it.
-        describe: returns what it waits for, when no example comes.
-
-    Attributes:
-        given_up: whether `set_epoch` has asked for another epoch in its place.
-    """
-
-    def __init__(
-        self,
-        number: int,
-        resume: state.State | None,
-        buffer: EchoBuffer | None = None,
-        feeder: Feeder | None = None,
-        cause: BaseException | None = None,
-        snapshots: Positions | None = None,
-        pool: Any = None,
-        describe: Callable[[], str] | None = None,
-    ) -> None:
-        self.number = number
-        self.resume = resume
-        self._cause = cause
-        self.given_up = False
-        self.buffer = buffer
-        self.feeder = feeder
-        self.snapshots = snapshots
-        self._pool = pool
-        self._describe = describe
-
-    def to_skip(self) -> int:
-        """Return how many fresh examples before a loaded state are still to come."""
-        return 0 if self.feeder is None else self.feeder.to_skip()
-
-    def describe(self) -> str:
-        """Return what it waits for, when no example comes."""
-        return "" if self._describe is None else self._describe()
-
-    @property
-    def error(self) -> UpstreamError | None:
-        """The error that a draw raises, if upstream could not be begun."""
-        if self._cause is None:
-            return None
-        if type(self._cause) is UpstreamError:  # that says it
-            return UpstreamError(*self._cause.args)
-        return upstream_failed(self._cause)
-
-    def end(self) -> None:
-        """End its upstream; wait until the current call of that returns."""
-        if self.feeder is not None:
-            self.feeder.end()
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # As the interpreter goes away its threads have ended, and modules are gone.
-        if getattr(self, "feeder", None) is not None and not is_finalizing():
-            self.feeder.stop()  # type: ignore[union-attr]
-
-
-@dataclass(frozen=True)
-class EpochAhead:
-    """The next epoch of a loader, begun early; dropping it stops its upstream.
-
-    Attributes:
-        number: of the epoch.
-        start: what came of beginning upstream.
-        run: what feeds the buffer already; None if nothing does.
-    """
-
-    number: int
-    start: Start
-    run: EpochFeed | None
-
-    def cancel(self) -> None:
-        """End its upstream; wait until the current call of that returns."""
-        if self.run is not None:
-            self.run.end()
 
 
 class EpochStarter:
@@ -144,11 +59,13 @@ class EpochStarter:
         self._plan = plan
         self._adapter = adapter
         self._reader = reader
+        self._thread = UpstreamThread()
         self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
         self.ahead: EpochAhead | None = None
         self.buffer: EchoBuffer | None = None
         self.snapshots: Positions | None = None
         self._batch_reader: BatchReader | None = None  # from the first item on
+        self._is_warned = False
 
     def begin(self, number: int, resume: state.State | None) -> EpochFeed:
         """Begin an epoch; where upstream raises, the run says what.
@@ -166,12 +83,6 @@ class EpochStarter:
         """
         ahead = self._wanted_ahead(number, resume)
         upstream = None if resume is None else resume.get("upstream")
-        start = self._start(upstream) if ahead is None else ahead.start
-        if start.error is not None:
-            return EpochFeed(number, resume, cause=start.error)
-        if start.items is None:
-            self._open_empty(number, resume)
-            return EpochFeed(number, resume)
         if ahead is not None and ahead.run is not None:
             buffer, run = self.buffer, ahead.run
             assert buffer is not None
@@ -182,6 +93,26 @@ class EpochStarter:
                 self._stop_feeding(buffer)
                 raise
             return run
+        start = self._start(upstream) if ahead is None else ahead.start
+        is_fed = False
+        try:
+            run = self._begin(start, number, resume)
+            is_fed = run.feeder is not None
+        finally:
+            if not is_fed:
+                self._thread.drop(start.drop)
+        return run
+
+    def _begin(
+        self, start: Start, number: int, resume: state.State | None
+    ) -> EpochFeed:
+        """Begin an epoch whose upstream was begun."""
+        if start.error is not None:
+            return EpochFeed(number, resume, cause=start.error)
+        if start.items is None:
+            self._warn_empty(number)
+            self._open_empty(number, resume)
+            return EpochFeed(number, resume)
         buffer = self._open(start, number, resume)
         try:
             run = self._feed(buffer, start, number, resume)
@@ -214,6 +145,14 @@ class EpochStarter:
         for feeder in self._feeders:
             feeder.stop()
 
+    def leave(self, seconds: float) -> None:
+        """End upstream's thread, and wait for it no longer than that from now on."""
+        self.stop()
+        ahead = self.ahead
+        if ahead is not None and ahead.run is not None and ahead.run.feeder is not None:
+            ahead.run.feeder.stop()
+        self._thread.leave(seconds)
+
     def join(self) -> None:
         """Wait until the threads of epochs that are over have ended."""
         for feeder in self._feeders:
@@ -228,6 +167,7 @@ class EpochStarter:
             self.cancel_ahead()
             self.join()
             self._reader.close()
+            self._thread.close()
         except Exception:
             self._release()
             raise
@@ -262,6 +202,7 @@ class EpochStarter:
             self.ahead = EpochAhead(number, start, run)
         except BaseException:
             self.ahead = None
+            self._thread.drop(start.drop)
             self._stop_feeding(buffer)
             raise
         return True
@@ -274,6 +215,7 @@ class EpochStarter:
                 # A thread that Ctrl-C interrupts here waits for it at its next call.
                 self._feeders = [*self._feeders, ahead.run.feeder]
             ahead.cancel()
+            self._thread.drop(ahead.start.drop)
 
     def _wanted_ahead(
         self, number: int, resume: state.State | None
@@ -288,13 +230,18 @@ class EpochStarter:
     # ---- the parts of it
 
     def _start(self, state: UpstreamState | None) -> Start:
-        self._upstream.check_fresh()
         self._epoch_setter.note_epochs()
-        start = self._upstream.begin(state, self._reader.describe_wait)
         looks_ahead = self._plan.ragged is not None and not self._plan.batched
-        if looks_ahead and self.buffer is None and start.items is not None:
-            start = replace(start, items=Ahead(start.items))
-        return self._reader.check(start)
+        args = (
+            self._upstream,
+            self._reader,
+            state,
+            looks_ahead and self.buffer is None,
+        )
+        if self._reader.is_attached:  # its wait for a server ends with Ctrl-C
+            return _begin_upstream(*args)
+        with self._enough():
+            return self._thread.begin(_begin_upstream, *args)
 
     def _open(
         self, start: Start, number: int, resume: state.State | None
@@ -305,7 +252,9 @@ class EpochStarter:
             if self._batch_reader is not None:
                 first = self._batch_reader.wrap(first)
             if isinstance(start.items, Ahead):
-                more = self._reader.look(start.items, self._plan.most_ahead())
+                more = self._thread.iterate(
+                    self._reader.look(start.items, self._plan.most_ahead())
+                )
             example = self._adapter.read_first(first)
             try:
                 with self._enough():
@@ -330,6 +279,15 @@ class EpochStarter:
         if self.buffer is not None:
             self.buffer.reset(number)
             self.buffer.close()
+
+    def _warn_empty(self, number: int) -> None:
+        if self.buffer is not None and not self._is_warned:
+            self._is_warned = True
+            warn_caller(
+                f"upstream yields nothing in epoch {number}, but has yielded examples "
+                "in an earlier one: what it reads (a generator, an open file) may be "
+                "used up. Let its `__iter__` begin anew each time."
+            )
 
     def _make_buffer(self, first: Any, more: Iterator[Any]) -> EchoBuffer:
         if not self._adapter.takes_none:
@@ -372,6 +330,7 @@ class EpochStarter:
             feeder = self._reader.feed(
                 engine,
                 FeedRequest(
+                    self._thread,
                     start,
                     needed,
                     batched,
@@ -390,3 +349,16 @@ class EpochStarter:
             pool=self._reader.pool,
             describe=self._reader.describe_wait,
         )
+
+
+def _begin_upstream(
+    upstream: Upstream,
+    reader: Reader,
+    state: UpstreamState | None,
+    looks_ahead: bool,
+) -> Start:
+    """Begin an epoch of upstream; holds no more of the loader than it needs."""
+    start = upstream.begin(state, reader.describe_wait)
+    if looks_ahead and start.items is not None:
+        start.items = Ahead(start.items)
+    return reader.check(start)

@@ -10,7 +10,13 @@ from typing import Any
 
 from echobuf import hints
 from echobuf.errors import StateError, UpstreamError
-from echobuf.loader.source import Order, Sampled, as_data_loader, begins_anew
+from echobuf.loader.source import (
+    Order,
+    Sampled,
+    as_data_loader,
+    begins_anew,
+    is_one_shot,
+)
 from echobuf.loader.upstream_states import as_stateful, place, refused
 from echobuf.progress import watching
 from echobuf.state import UPSTREAM_KEY, State, UpstreamState
@@ -21,7 +27,7 @@ def describe_next() -> str:
     return "`next` of upstream has not returned"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Start:
     """The result of beginning an epoch of upstream.
 
@@ -39,6 +45,17 @@ class Start:
     offset: int = 0
     state: UpstreamState | None = None
 
+    def take(self) -> tuple[Iterator[Any], Any]:
+        """Return its items and the first one, and hold them no longer."""
+        items, first = self.items, self.first
+        assert items is not None
+        self.drop()
+        return items, first
+
+    def drop(self) -> None:
+        """Let go of its items: on the thread that runs upstream, which may close it."""
+        self.items = self.first = None
+
 
 class Upstream:
     """An iterable, and whether it has another epoch to give."""
@@ -46,13 +63,8 @@ class Upstream:
     def __init__(self, iterable: Iterable[Any]) -> None:
         self.iterable = iterable
         self.stateful = as_stateful(iterable)
-        self._used_up = False
+        self._is_begun = False
         self._last: weakref.ref[Any] | None = None  # the iterator of the last epoch
-
-    def check_fresh(self) -> None:
-        """Raise `UpstreamError` if upstream is known to give no further epoch."""
-        if self._used_up:
-            raise self._one_shot_error()
 
     def check_state(self, position: State) -> State:
         """Return a loader's position, without another rank's state of upstream.
@@ -92,7 +104,7 @@ class Upstream:
             describe: returns what a wait for that item is for.
 
         Raises:
-            UpstreamError: upstream gave the iterator of the last epoch again.
+            UpstreamError: it gives one epoch only and has been used.
             UpstreamStateError: it does not take the state.
         """
         stateful = self.stateful
@@ -114,7 +126,9 @@ class Upstream:
             if state is not None:
                 raise refused(self.iterable, error) from error
             return Start(error=error)
-        repeated = self._is_repeated(items)
+        is_again = self._is_again(items)
+        if is_again and is_one_shot(items):
+            raise self._one_shot_error()
         offset = 0
         if state is not None and state.offset is not None:
             offset = state.offset
@@ -123,26 +137,29 @@ class Upstream:
         try:
             # Not around `iter`, where a DataLoader forks: that wants no other thread.
             with watching("first item", lambda: f"the first item: {describe()}"):
-                first = None if repeated else next(items)
+                first = next(items)
         except StopIteration:
+            if is_again:
+                raise self._one_shot_error() from None
             return Start()
         except Exception as error:
             return Start(error=error)
-        if repeated:
-            raise self._one_shot_error()
         return Start(items, first, offset=offset, state=state)
 
-    def _is_repeated(self, items: Iterator[Any]) -> bool:
-        """Return True if `items` was the last epoch's iterator too; note it."""
+    def _is_again(self, items: Iterator[Any]) -> bool:
+        """Return True if `items` was the last epoch's iterator too; note it.
+
+        It may have begun anew nevertheless.
+        """
         last = None if self._last is None else self._last()
-        if last is items and not begins_anew(self.iterable):
-            return True
-        self._used_up = items is self.iterable
+        is_own = items is self.iterable
+        is_again = last is items or (is_own and self._is_begun)
+        self._is_begun = True
         try:
             self._last = weakref.ref(items)
         except TypeError:  # built-in iterators; those of containers are made anew
             self._last = None
-        return False
+        return is_again and not begins_anew(self.iterable)
 
     def _one_shot_error(self) -> UpstreamError:
         return UpstreamError(

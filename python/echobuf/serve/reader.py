@@ -25,6 +25,7 @@ from echobuf.loader.feeder import Feeder
 from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest
 from echobuf.loader.upstream import Start
+from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.serve import client
 from echobuf.serve.connection import Connection, broken_error, unopened_error
 from echobuf.serve.ragged_job import check_leaves, check_payload, misfit_error
@@ -58,10 +59,12 @@ class ServerReader:
     Attributes:
         pool: None: the job has no worker processes.
         is_pool: False, likewise.
+        is_attached: True: to a server.
     """
 
     pool = None
     is_pool = False
+    is_attached = True
 
     def __init__(
         self, connection: Connection, begun: Callable[[], Callable[[], None] | None]
@@ -240,7 +243,7 @@ class ServerReader:
                 engine.reset(engine.epoch, gap)
         reader.begin(epoch.base)
         feeder = ServerFeeder(
-            engine, reader, self._connection, epoch.number, self._held
+            engine, reader, self._connection, epoch.number, self._held, request.thread
         )
         self._feeder = feeder
         if not feeder.is_stopped():
@@ -285,6 +288,7 @@ class ServerFeeder(Feeder):
         connection: to the server.
         epoch: its number at the server.
         held: receives the epoch if it is given up while the one before is served.
+        thread: that reads.
     """
 
     def __init__(
@@ -294,6 +298,7 @@ class ServerFeeder(Feeder):
         connection: Connection,
         epoch: int,
         held: HeldEpoch,
+        thread: UpstreamThread,
     ) -> None:
         self._reader = reader
         self._connection = connection
@@ -302,8 +307,8 @@ class ServerFeeder(Feeder):
         self._engine = engine
         super().__init__(
             engine,
-            iter(()),
-            None,
+            thread,
+            Start(),
             batched=False,
             read=_identity,
             skipped=0,
@@ -333,7 +338,7 @@ class ServerFeeder(Feeder):
         """Return whether the epoch was given up."""
         return self.stopped.is_set()
 
-    def _run(self, items: object, item: object) -> None:
+    def _run(self, start: Start) -> None:
         try:
             code = _core.READ_TIMEOUT
             while code == _core.READ_TIMEOUT and not self.stopped.is_set():

@@ -14,6 +14,7 @@ from echobuf.loader.ragged_batches import BatchReader
 from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
+from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.resources import Signal, enough
 from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec
 from echobuf.serve.ragged import RaggedServing, most_ahead
@@ -71,6 +72,7 @@ class ServerUpstream:
         self._ragged = ragged
         self._window = window
         self._batch_reader: BatchReader | None = None  # from the first item on
+        self._thread = UpstreamThread()
 
     def first(self) -> tuple[Start, ExampleSpec]:
         """Begin the first epoch; return it, and the spec of its examples.
@@ -102,7 +104,9 @@ class ServerUpstream:
         else:
             start = ragged.ahead(start)
             assert isinstance(start.items, Ahead)
-            more = self.reader.look(start.items, most_ahead(self._window))
+            more = self._thread.iterate(
+                self.reader.look(start.items, most_ahead(self._window))
+            )
         infer = ragged.inference(more, batched=self._batched)
         try:
             return start, *read_spec(first, infer, boxed=boxed)
@@ -123,9 +127,8 @@ class ServerUpstream:
             raise UpstreamError(
                 f"`set_epoch({number})` of upstream raised {describe(error)}"
             ) from error
-        self._upstream.check_fresh()
-        start = self._upstream.begin()
-        start = self.reader.check(start)
+        start = self._thread.begin(self._upstream.begin)
+        start = self._thread.call(self.reader.check, start)
         if start.error is not None:
             raise UpstreamError(
                 f"upstream failed: {describe(start.error)}"
@@ -151,7 +154,11 @@ class ServerUpstream:
             ring.close()
             return
         request = FeedRequest(
-            start, skipped, self._batched, batch_reader=self._batch_reader
+            self._thread,
+            start,
+            skipped,
+            self._batched,
+            batch_reader=self._batch_reader,
         )
         with enough("the upstream of a server", "make `num_workers` smaller"):
             feeder = self.reader.feed(ring, request)  # type: ignore[arg-type]
@@ -162,4 +169,5 @@ class ServerUpstream:
 
     def close(self) -> None:
         """Drop the worker processes, which then end; do not wait for them."""
+        self._thread.leave(0.0)
         self.__dict__.pop("reader", None)
