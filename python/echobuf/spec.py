@@ -218,6 +218,28 @@ def _convert(leaf: Any, name: str) -> np.ndarray[Any, Any]:
         ) from error
 
 
+def copy_leaves(item: Any) -> Any:
+    """Return an item with copies of its arrays: upstream may use their memory again."""
+    import optree
+
+    return optree.tree_map(_copy, item, namespace=NAMESPACE)
+
+
+def _copy(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray | bytearray):
+        return leaf.copy()
+    if hints.is_of(leaf, "torch", "Tensor"):
+        return leaf.detach().clone()
+    if isinstance(leaf, memoryview) and leaf.format == "B" and leaf.ndim == 1:
+        return memoryview(bytes(leaf))
+    try:
+        array = as_array(leaf, "example")
+    except SpecError:  # which is raised later, with the leaf's name
+        return leaf
+    is_held = array.ndim and not hints.is_of(leaf, "jax", "Array")
+    return array.copy() if is_held else leaf
+
+
 def about_lists(tree: Any, what: str) -> str:
     """Return a hint about the first list of numbers in a tree, or ""."""
     paths, leaves, _ = flatten_with_paths(tree, is_leaf=_is_list_of_numbers)

@@ -32,7 +32,7 @@ from echobuf.loader.source import (
     loader_batch_size,
     yields_batches,
 )
-from echobuf.spec import NAMESPACE, make_spec
+from echobuf.spec import NAMESPACE, copy_leaves, make_spec
 
 _LOADERS = {"torch": "echobuf.torch", "jax": "echobuf.jax", "jaxlib": "echobuf.jax"}
 
@@ -165,7 +165,7 @@ class Source:
             self._take_first(item)
         elif self.has_batch:
             return
-        self.kept.append(item)
+        self.kept.append(copy_leaves(item))
         self._kept_examples += self.examples_in(item)
         if self._packs:
             self.batch_size = self._examples_a_batch()

@@ -10,7 +10,13 @@ from echobuf._engine.ragged_forms import bytes_as_array
 from echobuf._engine.termination import upstream_failed
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field
-from echobuf.spec import NAMESPACE, about_lists, as_first_array, flatten_with_paths
+from echobuf.spec import (
+    NAMESPACE,
+    about_lists,
+    as_first_array,
+    copy_leaves,
+    flatten_with_paths,
+)
 
 MOST_AHEAD = 256  # items that are looked at, so that their lengths are seen to vary
 
@@ -20,9 +26,15 @@ class Ahead(Iterator[Any]):
 
     Args:
         items: of upstream.
+        first: the item before them, taken already.
+
+    Attributes:
+        first: the same; a copy once `look` was called, as upstream may have used its
+            memory again.
     """
 
-    def __init__(self, items: Iterator[Any]) -> None:
+    def __init__(self, items: Iterator[Any], first: Any) -> None:
+        self.first = first
         self._items = items
         self._taken: deque[Any] = deque()
         self._error: Exception | None = None
@@ -37,10 +49,11 @@ class Ahead(Iterator[Any]):
         return next(self._items)
 
     def look(self, most: int) -> Iterator[Any]:
-        """Yield the items that come next, up to `most`, and keep them.
+        """Yield copies of the items that come next, up to `most`, and keep them.
 
         An error of upstream's ends it, and is raised where the item would have been.
         """
+        self.first = copy_leaves(self.first)
         for _ in range(most):
             try:
                 item = next(self._items)
@@ -49,8 +62,8 @@ class Ahead(Iterator[Any]):
             except Exception as error:
                 self._error = error
                 return
-            self._taken.append(item)
-            yield item
+            self._taken.append(copy_leaves(item))
+            yield self._taken[-1]
 
     def note(self, error: Exception) -> None:
         """Note an error of what was looked at, which is raised again in its place."""

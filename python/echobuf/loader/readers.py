@@ -120,17 +120,20 @@ class ThreadReader:
 
     def feed(self, engine: Sink, request: FeedRequest) -> Feeder:
         """Start the thread; it skips the examples that are not needed."""
-        start, read = request.start, self._adapter.reader()
-        assert start.items is not None
+        items, first = request.start.items, request.start.first
+        assert items is not None
+        if isinstance(items, Ahead):
+            first = items.first
+        read = self._adapter.reader()
         if request.batch_reader is not None:
             read = request.batch_reader.before(read)
         return Feeder(
             engine,
-            start.items,
-            start.first,
+            items,
+            first,
             batched=request.batched,
             read=read,
-            skipped=request.needed - start.offset,
+            skipped=request.needed - request.start.offset,
             snapshots=request.snapshots,
         )
 

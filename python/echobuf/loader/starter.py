@@ -293,7 +293,7 @@ class EpochStarter:
         start = self._upstream.begin(state, self._reader.describe_wait)
         looks_ahead = self._plan.ragged is not None and not self._plan.batched
         if looks_ahead and self.buffer is None and start.items is not None:
-            start = replace(start, items=Ahead(start.items))
+            start = replace(start, items=Ahead(start.items, start.first))
         return self._reader.check(start)
 
     def _open(
