@@ -6,6 +6,7 @@ imports none of them. Called where an error is certain, or once for a loader.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -117,21 +118,43 @@ _ARROW_UPSTREAM = (
     "`for batch in {}: yield {{name: batch[name].to_numpy() for name in "
     "batch.schema.names}}`, with batched=True."
 )
+_COLUMNS_UPSTREAM = (
+    "It yields columns in place of rows; pass its rows, `upstream.{rows}`, or all of "
+    "them as one batch of arrays, `[{{name: upstream[name].to_numpy() for name in "
+    "upstream.columns}}]`, with batched=True and `batch_size=`."
+)
+_TABLE_UPSTREAM = (
+    "It is a table, which yields columns or chunks in place of rows; pass all rows as "
+    "one batch, a dict with the array of each column: `[{name: array}]`, with "
+    "batched=True and `batch_size=`."
+)
+_MAPPING_UPSTREAM = (
+    "It yields its keys; pass one of its values. Where these are columns of a table, "
+    "pass all rows as one batch, `[dict(upstream)]`, with batched=True and "
+    "`batch_size=`."
+)
 _UPSTREAMS: dict[_Kind, str] = {
-    ("builtins", "dict"): "It yields its keys; pass one of its values.",
     ("datasets", "DatasetDict"): "It yields names; pass a split: `upstream['train']`.",
     ("datasets", "IterableDatasetDict"): (
         "It yields names; pass a split: `upstream['train']`."
     ),
-    ("pandas", "DataFrame"): (
-        "It yields names; pass `upstream.to_dict('records')`, or batches of arrays."
+    ("pandas", "DataFrame"): _COLUMNS_UPSTREAM.format(rows="to_dict('records')"),
+    ("polars", "DataFrame"): _COLUMNS_UPSTREAM.format(rows="to_dicts()"),
+    ("polars", "LazyFrame"): (
+        "It has no rows yet; pass those of what it makes, `upstream.collect().to_dicts"
+        "()`, or batches of arrays of its columns, with batched=True."
     ),
     ("pyarrow", "Table"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
     ("pyarrow", "RecordBatch"): _ARROW_UPSTREAM.format("[upstream]"),
+    ("pyarrow", "RecordBatchReader"): _ARROW_UPSTREAM.format("make_reader()"),
     ("pyarrow", "ParquetFile"): _ARROW_UPSTREAM.format("upstream.iter_batches()"),
     ("pyarrow", "Dataset"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
     ("pyarrow", "Scanner"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
+    ("tensordict", "TensorDictBase"): "Pass `[row.to_dict() for row in upstream]`.",
 }
+_OF_ROWS = ("datasets", "daft")  # their tables are iterated row by row
+_TABLES = ("__dataframe__", "__arrow_c_stream__")  # protocols; columns have the second
+_SCHEMAS = ("columns", "column_names", "schema")
 _ONE_SHOT: dict[_Kind, str] = {
     ("tensorflow", "NumpyIterator"): "Pass the `tf.data.Dataset` itself.",
     ("torchdata", "BaseNode"): "Wrap it: `torchdata.nodes.Loader(node)`.",
@@ -178,7 +201,17 @@ def to_fit(leaf: Any, *, varies: bool = False) -> str:
 
 def to_iterate(upstream: Any) -> str:
     """Return how to make an iterable of examples of an object, or ""."""
-    return _of(upstream, _UPSTREAMS)
+    line = _of(upstream, _UPSTREAMS)
+    if line:
+        return line
+    if isinstance(upstream, Mapping):
+        return _MAPPING_UPSTREAM
+    kind = type(upstream)
+    is_table = any(hasattr(kind, name) for name in _TABLES) and any(
+        hasattr(kind, name) for name in _SCHEMAS
+    )
+    by_rows = any(package in _OF_ROWS for package, _ in _kinds(upstream))
+    return _TABLE_UPSTREAM if is_table and not by_rows else ""
 
 
 def to_repeat(upstream: Any) -> str:

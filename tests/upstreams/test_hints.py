@@ -5,6 +5,8 @@ that only look like those of a library that is not installed.
 """
 
 import collections
+import functools
+import types
 
 import numpy as np
 import pytest
@@ -95,18 +97,63 @@ def test_torch_s_loader_says_it_too():
             list(echobuf.torch.EchoLoader([leaf], **KWARGS))
 
 
+def table(module, name, *protocols):
+    """A table of two columns, which NumPy and `iter` know nothing of."""
+    methods = {name: lambda self: None for name in protocols}
+    columns = property(lambda self: ["a", "b"])
+    return like(
+        module, name, columns=columns, __iter__=lambda self: iter("ab"), **methods
+    )
+
+
 UPSTREAMS = [
     ({"a": 1}, "yields its keys"),
     (collections.defaultdict(int), "yields its keys"),
-    *((frame, r"upstream\.to_dict") for frame in FRAMES[:1]),
+    (types.MappingProxyType({"a": np.zeros(3)}), r"`\[dict\(upstream\)\]`"),
+    (FRAMES[0], r"upstream\.to_dict\('records'\)"),
+    (FRAMES[1], r"upstream\.to_dicts\(\)"),
+    (like("polars.lazyframe.frame", "LazyFrame"), r"upstream\.collect\(\)"),
+    *(
+        (like("pyarrow.lib", name), "`__iter__` makes arrays of its batches")
+        for name in ("Table", "RecordBatch", "RecordBatchReader")
+    ),
+    (table("ours", "Table", "__dataframe__"), "the array of each column"),
+    (table("ours", "Table", "__arrow_c_stream__"), "the array of each column"),
+    (TENSOR_DICT, r"row\.to_dict\(\) for row in upstream"),
     (3, "must be an iterable"),
 ]
 
 
-@pytest.mark.parametrize(("upstream", "line"), UPSTREAMS)
-def test_an_upstream_that_yields_no_examples(upstream, line):
+@pytest.mark.parametrize("kind", ["echobuf", "echobuf.torch", "echobuf.jax", "analyze"])
+@pytest.mark.parametrize(("upstream", "line"), UPSTREAMS, ids=stable_id)
+def test_an_upstream_that_yields_no_examples(upstream, line, kind):
+    if kind == "analyze":
+        call = functools.partial(echobuf.analyze, step=print, batch_size=1)
+    else:
+        call = functools.partial(pytest.importorskip(kind).EchoLoader, **KWARGS)
     with pytest.raises(echobuf.OptionError, match=f"`upstream`.*{line}"):
-        echobuf.EchoLoader(upstream, **KWARGS)
+        call(upstream)
+    with pytest.raises(echobuf.OptionError, match=f"`upstream`.*{line}"):
+        echobuf.EchoLoader(upstream, num_workers=1, **KWARGS)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        table("datasets.arrow_dataset", "Dataset", "__arrow_c_stream__"),
+        like("polars.series", "Series", __arrow_c_stream__=None, __iter__=None),
+    ],
+)
+def test_tables_that_yield_rows_and_columns_of_numbers_are_taken(table):
+    echobuf.EchoLoader(table, **KWARGS)
+
+
+@pytest.mark.parametrize("columns", [dict, types.MappingProxyType])
+def test_a_dict_of_columns_as_the_message_says(columns):
+    upstream = columns({"a": np.arange(12), "b": np.arange(12) * 10})
+    arguments = {"batch_size": 3, "window": 6, "factor": 1}
+    for batch in echobuf.EchoLoader([dict(upstream)], batched=True, **arguments):
+        assert (batch["a"] * 10 == batch["b"]).all()
 
 
 def test_lists_of_examples_are_no_batch():
