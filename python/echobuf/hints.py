@@ -65,6 +65,7 @@ _CATEGORIES = (
     "Make numbers of strings: `.astype('category').cat.codes.to_numpy()` of a Series, "
     "`.codes` of a Categorical."
 )
+_TENSOR_DICT = "Make a dict of it: `.to_dict()`."
 _SAMPLE_KEY = (
     "webdataset adds it to every sample: leave it out, with `.to_tuple('png', 'cls')`."
 )
@@ -99,7 +100,7 @@ _LEAVES: dict[_Kind, str] = {
     ("pyarrow", "Scalar"): "Make a number of it: `.as_py()`.",
     ("scipy", "sparray"): _SCIPY,
     ("scipy", "spmatrix"): _SCIPY,
-    ("tensordict", "TensorDictBase"): "Make a dict of it: `.to_dict()`.",
+    ("tensordict", "TensorDictBase"): _TENSOR_DICT,
     ("tensorflow", "Tensor"): _EAGER,
     ("tensorflow", "RaggedTensor"): _RAGGED,
     ("tensorflow", "SparseTensor"): "Make it dense: `tf.sparse.to_dense(x)`.",
@@ -169,6 +170,8 @@ def to_store(leaf: Any, name: str) -> str:
         return _of_objects(leaf)
     if is_of(leaf, "torch", "Tensor"):
         return of_tensor(leaf)
+    if is_tensorclass(type(leaf)):
+        return _TENSOR_DICT
     return _of(leaf, _LEAVES) or _of(leaf, _COLUMNS)
 
 
@@ -222,6 +225,11 @@ def to_repeat(upstream: Any) -> str:
 def is_of(value: Any, package: str, name: str) -> bool:
     """Return True if a type, or a base of it, has this name in this package."""
     return (package, name) in _kinds(value)
+
+
+def is_tensorclass(kind: type) -> bool:
+    """Return True for a class of tensordict's, a dataclass that is a tensor, too."""
+    return hasattr(kind, "_is_tensorclass")
 
 
 def _of(value: Any, lines: dict[_Kind, str]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -46,7 +48,7 @@ class Spec:
     def flatten(self, tree: Any, what: str) -> list[Any]:
         """Return the leaves of `tree`, which must have the structure of the spec."""
         try:
-            return cast("list[Any]", self.treespec.flatten_up_to(tree))
+            return leaves_of(tree, self.treespec)
         except (ValueError, TypeError) as error:
             raise SpecError(
                 f"`{what}` has another structure than `spec`: {message(error)} The "
@@ -56,18 +58,117 @@ class Spec:
 
 def describe(spec: Spec) -> str:
     """Return the spec in one line, as `{'image': uint8[3, 4], 'label': int64[]}`."""
-    import optree
-
-    leaves = [_Shown(field) for field in spec.fields]
-    return repr(optree.tree_unflatten(spec.treespec, leaves))
+    leaves = (f"{field.dtype}{list(field.shape)}" for field in spec.fields)
+    return _show(spec.treespec, leaves)
 
 
-class _Shown:
-    def __init__(self, field: Field) -> None:
-        self.field = field
+def _show(treespec: optree.PyTreeSpec, leaves: Iterator[str]) -> str:
+    kind = treespec.type
+    if kind is None:
+        return next(leaves)
+    children = [_Shown(_show(child, leaves)) for child in treespec.children()]
+    if kind in _BUILT_IN:
+        return repr(one_level(treespec).unflatten(children))
+    entries = getattr(kind, "_fields", None) or treespec.entries()
+    if issubclass(kind, Mapping):
+        return repr(dict(zip(entries, children, strict=True)))
+    if issubclass(kind, Sequence) and not issubclass(kind, tuple):
+        return repr(children)
+    named = (f"{name}={child}" for name, child in zip(entries, children, strict=True))
+    return f"{kind.__name__}({', '.join(named)})"
+
+
+class _Shown(str):
+    """A text whose `repr` is the text."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+# ---- trees of what stands for leaves
+
+_BUILT_IN = (type(None), dict, list, tuple, OrderedDict, defaultdict, deque)
+
+# Classes that JAX has registered, and makes of whatever stands for leaves itself.
+OF_JAX: set[type] = set()
+
+
+class StandIns:
+    """Stand-ins for the leaves of an item, such as `Field`s, and its structure.
+
+    It stands for the item where that has containers of the caller's, which may look at
+    what they are given: they are made of real leaves alone.
+    """
+
+    def __init__(self, treespec: optree.PyTreeSpec, leaves: list[Any]) -> None:
+        self.treespec = treespec
+        self.leaves = leaves
 
     def __repr__(self) -> str:
-        return f"{self.field.dtype}{list(self.field.shape)}"
+        return _show(self.treespec, map(repr, self.leaves))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The classes must be nodes where the structure is unpickled.
+        from echobuf import nodes
+
+        kinds = nodes.kinds_in(self.treespec)
+        return nodes.restore, (kinds, pickle.dumps(self.treespec), self.leaves)
+
+
+def stand_for(treespec: optree.PyTreeSpec, leaves: Iterable[Any]) -> Any:
+    """Return an item with stand-ins as its leaves: a tree, or a `StandIns`."""
+    return (
+        treespec.unflatten(leaves)
+        if _is_built_in(treespec)
+        else StandIns(treespec, list(leaves))
+    )
+
+
+def map_leaves(
+    convert: Callable[[Any], Any],
+    item: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """Return an item with what `convert` makes of each leaf as stand-ins."""
+    leaves, treespec = flatten(item, is_leaf)
+    return stand_for(treespec, map(convert, leaves))
+
+
+def leaves_of(item: Any, treespec: optree.PyTreeSpec) -> list[Any]:
+    """Return the leaves of an item.
+
+    Raises:
+        ValueError: it has another structure.
+    """
+    if isinstance(item, StandIns) and item.treespec == treespec:
+        return item.leaves
+    return cast("list[Any]", treespec.flatten_up_to(item))
+
+
+def flatten(
+    item: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[Any], optree.PyTreeSpec]:
+    """Return the leaves of an item, and its structure."""
+    import optree
+
+    if isinstance(item, StandIns):
+        return item.leaves, item.treespec
+    return optree.tree_flatten(item, is_leaf=is_leaf, namespace=NAMESPACE)
+
+
+def _is_built_in(treespec: optree.PyTreeSpec) -> bool:
+    kind = treespec.type
+    if kind is None:
+        return True
+    is_one = kind in _BUILT_IN or kind in OF_JAX or _is_namedtuple(treespec)
+    return is_one and all(map(_is_built_in, treespec.children()))
+
+
+def one_level(treespec: optree.PyTreeSpec) -> optree.PyTreeSpec:
+    """Return the structure of a node whose children are leaves."""
+    level = treespec.one_level()
+    assert level is not None  # it is no leaf
+    return level
 
 
 def flatten_with_paths(
@@ -76,9 +177,13 @@ def flatten_with_paths(
     """Return the paths of leaves, such as `['image']`; the leaves; the structure."""
     import optree
 
-    accessors, leaves, treespec = optree.tree_flatten_with_accessor(
-        tree, is_leaf=is_leaf, namespace=NAMESPACE
-    )
+    if isinstance(tree, StandIns):
+        leaves, treespec = tree.leaves, tree.treespec
+        accessors = treespec.accessors()
+    else:
+        accessors, leaves, treespec = optree.tree_flatten_with_accessor(
+            tree, is_leaf=is_leaf, namespace=NAMESPACE
+        )
     return [accessor.codify("") for accessor in accessors], leaves, treespec
 
 
@@ -190,9 +295,18 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
 def _is_numeric(leaf: Any) -> bool:
     if isinstance(leaf, bool | int | float | complex | np.generic):
         return True
-    if hasattr(leaf, "__array__") or hasattr(leaf, "__array_interface__"):
+    # The class is asked: where `__getattr__` is `__getitem__` an instance may raise.
+    if any(hasattr(type(leaf), name) for name in ("__array__", "__array_interface__")):
         return True
     return _lends_numbers(leaf)
+
+
+def shape_of(leaf: Any) -> tuple[Any, ...]:
+    """Return the shape of an array; () for what has none."""
+    try:
+        return tuple(leaf.shape)
+    except Exception:  # instances whose `__getattr__` raises what it likes
+        return ()
 
 
 def _lends_numbers(leaf: Any) -> bool:
@@ -218,14 +332,8 @@ def _convert(leaf: Any, name: str) -> np.ndarray[Any, Any]:
         ) from error
 
 
-def copy_leaves(item: Any) -> Any:
-    """Return an item with copies of its arrays: upstream may use their memory again."""
-    import optree
-
-    return optree.tree_map(_copy, item, namespace=NAMESPACE)
-
-
-def _copy(leaf: Any) -> Any:
+def copy_leaf(leaf: Any) -> Any:
+    """Return a copy of an array: upstream may use its memory again."""
     if isinstance(leaf, np.ndarray | bytearray):
         return leaf.copy()
     if hints.is_of(leaf, "torch", "Tensor"):
@@ -284,7 +392,7 @@ def _describe(treespec: optree.PyTreeSpec) -> tuple[Any, ...] | None:
         return None
     if treespec.type is dict:
         keys = tuple(treespec.entries())
-        placed = treespec.unflatten(range(treespec.num_leaves))
+        placed = one_level(treespec).unflatten(keys)
         order = [keys.index(key) for key in placed]
         return ("dict", children, keys, order)
     if treespec.type in (tuple, list):

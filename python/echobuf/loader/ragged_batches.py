@@ -22,6 +22,8 @@ from echobuf.spec import (
     as_array,
     as_first_array,
     flatten_with_paths,
+    shape_of,
+    stand_for,
 )
 
 _BYTES = (bytes, bytearray)
@@ -61,7 +63,7 @@ class BatchReader:
             self._read(leaf, is_one, "batch" + path.codify(""))
             for leaf, is_one, path in zip(leaves, self.ragged, paths, strict=True)
         ]
-        return self.treespec.unflatten(read)
+        return stand_for(self.treespec, read)
 
     def before(self, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return a function that calls `read` with the batch that `wrap` returns."""
@@ -140,7 +142,7 @@ def _varies(column: tuple[Any, ...]) -> bool:
     """Return True if the leaves of examples are bytes, or of different lengths."""
     if isinstance(column[0], _BYTES):
         return True
-    return len({tuple(getattr(each, "shape", ()))[:1] for each in column}) > 1
+    return len({shape_of(each)[:1] for each in column}) > 1
 
 
 def _is_plain(first: Any, batch_size: int | None) -> bool:
@@ -156,7 +158,7 @@ def _is_plain(first: Any, batch_size: int | None) -> bool:
     if batch_size is not None and batch_size in lists:
         return False
     dense = [leaf for leaf in leaves if not _is_column(leaf, False)]
-    return len({tuple(getattr(leaf, "shape", ()))[:1] for leaf in dense}) <= 1
+    return len({shape_of(leaf)[:1] for leaf in dense}) <= 1
 
 
 def _is_column(node: Any, lists_are_leaves: bool) -> bool:
@@ -170,9 +172,7 @@ def _is_column(node: Any, lists_are_leaves: bool) -> bool:
 def _is_list_of_arrays(node: Any) -> bool:
     if not isinstance(node, list) or not node:
         return False
-    return all(
-        isinstance(each, _BYTES) or len(getattr(each, "shape", ())) > 0 for each in node
-    )
+    return all(isinstance(each, _BYTES) or len(shape_of(each)) > 0 for each in node)
 
 
 def infer_batch(batch: Any) -> tuple[Any, int]:
@@ -204,4 +204,4 @@ def infer_batch(batch: Any) -> tuple[Any, int]:
             "the same number. Pass batched=False if upstream yields examples, or say "
             "which leaves are ragged: `ragged` may be a pytree like a batch."
         )
-    return treespec.unflatten(fields), lengths[0] if lengths else 0
+    return stand_for(treespec, fields), lengths[0] if lengths else 0

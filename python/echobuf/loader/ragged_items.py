@@ -14,8 +14,12 @@ from echobuf.spec import (
     NAMESPACE,
     about_lists,
     as_first_array,
-    copy_leaves,
+    copy_leaf,
     flatten_with_paths,
+    leaves_of,
+    map_leaves,
+    shape_of,
+    stand_for,
 )
 
 MOST_AHEAD = 256  # items that are looked at, so that their lengths are seen to vary
@@ -53,7 +57,7 @@ class Ahead(Iterator[Any]):
 
         An error of upstream's ends it, and is raised where the item would have been.
         """
-        self.first = copy_leaves(self.first)
+        self.first = map_leaves(copy_leaf, self.first)
         for _ in range(most):
             try:
                 item = next(self._items)
@@ -62,7 +66,7 @@ class Ahead(Iterator[Any]):
             except Exception as error:
                 self._error = error
                 return
-            self._taken.append(copy_leaves(item))
+            self._taken.append(map_leaves(copy_leaf, item))
             yield self._taken[-1]
 
     def note(self, error: Exception) -> None:
@@ -137,7 +141,7 @@ def flags_of(flags: Any, treespec: Any, what: str) -> list[bool]:
         OptionError: the tree has another structure.
     """
     try:
-        return [flag is True for flag in treespec.flatten_up_to(flags)]
+        return [flag is True for flag in leaves_of(flags, treespec)]
     except (ValueError, TypeError) as error:
         raise OptionError(
             f"`ragged` has another structure than `{what}`: {message(error)} Give "
@@ -197,15 +201,16 @@ def infer_example(first: Any, more: Iterator[Any], flags: Any) -> Any:
                 "the axis that varies to the front, or pad or cut the other axes to "
                 "one shape."
             )
-    return treespec.unflatten(
+    fields = [
         Field((None, *shape[1:]) if is_one else shape, array.dtype)
         for is_one, shape, array in zip(ragged, shapes, arrays, strict=True)
-    )
+    ]
+    return stand_for(treespec, fields)
 
 
 def has_rows(leaf: Any) -> bool:
     """Return True for bytes, and for an array that is no scalar."""
-    return isinstance(leaf, bytes | bytearray) or len(getattr(leaf, "shape", ())) > 0
+    return isinstance(leaf, bytes | bytearray) or len(shape_of(leaf)) > 0
 
 
 def _find_varying(
@@ -221,11 +226,11 @@ def _find_varying(
     """
     while fixed and (item := next(more, None)) is not None:
         try:
-            leaves = treespec.flatten_up_to(item)
+            leaves = leaves_of(item, treespec)
         except (ValueError, TypeError):
             return  # the buffer says what is wrong
         for i in [*fixed]:
-            shape = tuple(getattr(leaves[i], "shape", ()))
+            shape = shape_of(leaves[i])
             is_alike = len(shape) == len(shapes[i]) and shape[1:] == shapes[i][1:]
             if not is_alike:
                 others.setdefault(i, shape)

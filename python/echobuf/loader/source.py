@@ -12,11 +12,13 @@ from echobuf.arguments import as_int
 from echobuf.errors import OptionError, SpecError, UpstreamError, show
 from echobuf.field import Field
 from echobuf.spec import (
-    NAMESPACE,
     about_lists,
     as_array,
     as_first_array,
+    flatten,
     flatten_with_paths,
+    map_leaves,
+    stand_for,
 )
 
 
@@ -114,7 +116,7 @@ def infer_example(batch: Any) -> tuple[Any, int]:
             "must be equal. Pass batched=False if upstream yields examples."
             f"{_about_lists(batch)}"
         )
-    return treespec.unflatten(fields), lengths[0] if lengths else 0
+    return stand_for(treespec, fields), lengths[0] if lengths else 0
 
 
 def _about_lists(batch: Any) -> str:
@@ -134,34 +136,26 @@ def infer_whole(batch: Any, batch_size: int | None) -> Any:
 
 def as_whole(example: Any, extent: int) -> Any:
     """Return the spec of batches of `extent` examples, from that of one example."""
-    import optree
-
-    return optree.tree_map(
+    return map_leaves(
         lambda field: Field((extent, *field.shape), field.dtype),
         example,
         is_leaf=lambda node: isinstance(node, Field),
-        namespace=NAMESPACE,
     )
 
 
 def skip(item: Any, count: int) -> Any:
     """Return a batch without its first `count` examples."""
-    import optree
-
-    return optree.tree_map(
+    return map_leaves(
         lambda leaf: (
             leaf if isinstance(leaf, RaggedLeaf) else as_array(leaf, "batch")
         )[count:],
         item,
-        namespace=NAMESPACE,
     )
 
 
 def length_of(item: Any) -> int:
     """Return the number of examples in a batch."""
-    import optree
-
-    leaves = optree.tree_leaves(item, namespace=NAMESPACE)
+    leaves, _ = flatten(item)
     if leaves and isinstance(leaves[0], RaggedLeaf):
         return len(leaves[0])
     shape = as_array(leaves[0], "batch").shape if leaves else ()

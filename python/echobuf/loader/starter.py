@@ -301,6 +301,7 @@ class EpochStarter:
     ) -> EchoBuffer:
         if self.buffer is None:
             first, more = self._reader.first_item(start), iter(())
+            self._adapter.learn(first)
             self._batch_reader = self._plan.batch_reader(first)
             if self._batch_reader is not None:
                 first = self._batch_reader.wrap(first)

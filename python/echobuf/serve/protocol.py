@@ -23,7 +23,7 @@ from echobuf.field import Field
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.resources import receive as receive_bytes
-from echobuf.spec import NAMESPACE, Spec, flatten_with_paths, make_spec
+from echobuf.spec import NAMESPACE, Spec, flatten, make_spec, map_leaves
 from echobuf.spec import describe as describe_spec
 
 _LENGTH = struct.Struct(">I")
@@ -150,7 +150,7 @@ class ExampleSpec:
             length: of ragged leaves.
         """
         nodes.learn(self.tree)
-        _, fields, treespec = flatten_with_paths(self.tree, is_leaf=_is_field)
+        fields, treespec = flatten(self.tree, is_leaf=_is_field)
         return treespec.unflatten(
             _zeros(field, length, name)
             for field, name in zip(fields, self.carried, strict=True)
@@ -192,11 +192,7 @@ def fixed_tree(first: Any, *, batched: bool) -> Any:
     if batched:
         return source.infer_example(first)[0]
     source.check_example(first)
-    return optree.tree_map(
-        lambda leaf: Field(np.shape(leaf), np.asarray(leaf).dtype),
-        first,
-        namespace=NAMESPACE,
-    )
+    return map_leaves(lambda leaf: Field(np.shape(leaf), np.asarray(leaf).dtype), first)
 
 
 def _adapter_for(item: Any) -> Adapter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from echobuf import nodes
 from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import source
@@ -97,6 +98,7 @@ class ServerUpstream:
     ) -> tuple[Start, ExampleSpec, Adapter]:
         more, boxed = iter(()), None
         if self._batched:
+            nodes.learn(first)
             self._batch_reader = ragged.batch_reader(self._upstream.iterable, first)
             boxed = self._batch_reader.wrap(first)
         else:

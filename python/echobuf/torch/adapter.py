@@ -9,7 +9,7 @@ from typing import Any
 import optree
 import torch
 
-from echobuf import _core, hints, nodes
+from echobuf import _core, hints
 from echobuf._engine.backends import HostBackend
 from echobuf._engine.engine import Engine
 from echobuf._engine.output import OutputSpec
@@ -20,7 +20,7 @@ from echobuf.field import Field, is_ragged
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.ragged_items import RaggedRequest
 from echobuf.ragged import Packed, Padded, Ragged
-from echobuf.spec import NAMESPACE, flatten_with_paths
+from echobuf.spec import NAMESPACE, flatten_with_paths, leaves_of, stand_for
 
 # Types that NumPy lacks are carried as integers of their size.
 _CARRIERS = {
@@ -142,7 +142,7 @@ def read_item(
 ) -> Any:
     """Return the item with arrays for tensors, if it is like the first one."""
     try:
-        leaves = treespec.flatten_up_to(item)
+        leaves = leaves_of(item, treespec)
     except (ValueError, TypeError):
         return item  # the buffer says what is wrong
     arrays = []
@@ -154,7 +154,7 @@ def read_item(
                 "converted silently."
             )
         arrays.append(_to_array(leaf, "example" + path))
-    return treespec.unflatten(arrays)
+    return stand_for(treespec, arrays)
 
 
 def _to_array(leaf: Any, name: str) -> Any:
@@ -218,7 +218,7 @@ class TorchAdapter(Adapter):
 
     def read_first(self, item: Any) -> Any:
         """Return the first item as arrays, and keep its structure for the rest."""
-        nodes.learn(item)
+        self.learn(item)
         self._paths, leaves, self._treespec = flatten_with_paths(item)
         self._dtypes = [carried_dtype(leaf) for leaf in leaves]
         return self.reader()(item)
