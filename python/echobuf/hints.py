@@ -11,10 +11,14 @@ from typing import Any
 
 import numpy as np
 
+_DROPPED = (
+    "datasets: `.remove_columns`; webdataset: `.to_tuple`; Ray: `.drop_columns`; a "
+    "DataLoader: `collate_fn=lambda rows: default_collate([{key: row[key] for key in "
+    "kept} for row in rows])`"
+)
 _STRING = (
-    "Drop it (datasets: `.remove_columns`; webdataset: `.to_tuple`; Ray: "
-    "`.drop_columns`), or encode it as numbers: a class index, or token ids padded to "
-    "one length."
+    f"Drop it ({_DROPPED}), or encode it as numbers: a class index, or token ids "
+    "padded to one length."
 )
 _BYTES = (
     "Decode it (webdataset: `.decode('rgb8')`; a file of an image: "
@@ -23,8 +27,8 @@ _BYTES = (
     "loader."
 )
 _FILL = (
-    "Every example has the same leaves: fill in a number (-1, `np.nan`), or drop the "
-    "leaf."
+    "Every example has the same leaves: fill in a number (-1, `np.nan`), in `.map` or "
+    "`collate_fn`, or drop the leaf."
 )
 _LIST = "Make it one array: `np.asarray(x)`, padded to one length with `np.pad`."
 _PAD = (
@@ -39,6 +43,15 @@ _VARIES = (
     "Or let the length vary: say `payload_bytes=` and `ragged='packed'` to a loader, "
     "make axis 0 of a buffer's Field None."
 )
+_MOVES = (
+    "Or let the length vary, on axis 0: `np.moveaxis(x, {axis}, 0)`, with "
+    "`payload_bytes=` and `ragged='packed'` of a loader."
+)
+_NO_BATCH = (
+    " A `collate_fn` that leaves no example has no batch to return: leave it out, in a "
+    "class whose `__iter__` yields `(batch for batch in data_loader if batch is not "
+    "None)`."
+)
 _ARROW_BATCH = (
     "Make arrays of its columns: `{name: batch[name].to_numpy(zero_copy_only=False) "
     "for name in batch.schema.names}`, with batched=True."
@@ -51,7 +64,19 @@ _FRAME = (
     "Make arrays of its columns: `{name: frame[name].to_numpy() for name in "
     "frame.columns}`, with batched=True."
 )
-_SCIPY = "Make it dense: `.toarray()`."
+_ARRAYS = (
+    "It holds arrays: pad them to one length with `np.pad`; or, of a batch, give them "
+    "as a list, `list(x)`, with `payload_bytes=` of a loader."
+)
+_SCIPY = (
+    "Make it dense: `.toarray()`; or, with `payload_bytes=` of a loader, give the "
+    "numbers of an example that are not 0, and where: `{'values': x.data, 'columns': "
+    "x.indices}` of a row in CSR."
+)
+_GRAPH = (
+    "Make a dict of its arrays, with what varies in number on axis 0: `{'x': data.x, "
+    "'edges': data.edge_index.T}`, with `payload_bytes=` of a loader."
+)
 _EAGER = (
     "A tensor of strings: drop it, or decode it in `dataset.map`, as with "
     "`tf.io.decode_png` or `tf.strings.to_number`."
@@ -104,6 +129,7 @@ _LEAVES: dict[_Kind, str] = {
     ("tensorflow", "Tensor"): _EAGER,
     ("tensorflow", "RaggedTensor"): _RAGGED,
     ("tensorflow", "SparseTensor"): "Make it dense: `tf.sparse.to_dense(x)`.",
+    ("torch_geometric", "BaseData"): _GRAPH,
     ("torch", "Size"): "Make it one array: `np.array(x)`.",
 }
 _COLUMNS: dict[_Kind, str] = {
@@ -134,6 +160,10 @@ _MAPPING_UPSTREAM = (
     "pass all rows as one batch, `[dict(upstream)]`, with batched=True and "
     "`batch_size=`."
 )
+_SPARSE_UPSTREAM = (
+    "Its rows are sparse: pass `upstream.toarray()`, or an object whose `__iter__` "
+    "makes rows dense as they are needed, `(row.toarray()[0] for row in upstream)`."
+)
 _UPSTREAMS: dict[_Kind, str] = {
     ("datasets", "DatasetDict"): "It yields names; pass a split: `upstream['train']`.",
     ("datasets", "IterableDatasetDict"): (
@@ -151,6 +181,8 @@ _UPSTREAMS: dict[_Kind, str] = {
     ("pyarrow", "ParquetFile"): _ARROW_UPSTREAM.format("upstream.iter_batches()"),
     ("pyarrow", "Dataset"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
     ("pyarrow", "Scanner"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
+    ("scipy", "sparray"): _SPARSE_UPSTREAM,
+    ("scipy", "spmatrix"): _SPARSE_UPSTREAM,
     ("tensordict", "TensorDictBase"): "Pass `[row.to_dict() for row in upstream]`.",
 }
 _OF_ROWS = ("datasets", "daft")  # their tables are iterated row by row
@@ -180,7 +212,7 @@ def _of_objects(array: Any) -> str:
     element = array.flat[0] if array.size else None
     if element is None or not hasattr(element, "__len__"):
         return ""
-    return _of(element, _LEAVES) or _PAD
+    return _of(element, _LEAVES) or (_ARRAYS if hasattr(element, "shape") else _PAD)
 
 
 def of_columns(leaf: Any) -> str:
@@ -191,15 +223,22 @@ def of_columns(leaf: Any) -> str:
     return _of(leaf, _COLUMNS)
 
 
-def to_fit(leaf: Any, *, varies: bool = False) -> str:
+def to_fit(leaf: Any, *, varies: int | None = None) -> str:
     """Return how to give all examples one shape.
 
     Args:
         leaf: of another shape than the first example's.
-        varies: only its length on axis 0 differs.
+        varies: the only axis on which its length differs; None for several.
     """
     line = _IMAGE if is_of(leaf, "PIL", "Image") else _PAD
-    return f"{line} {_VARIES}" if varies else line
+    if varies is None:
+        return line
+    return f"{line} {_MOVES.format(axis=varies) if varies else _VARIES}"
+
+
+def of_nothing(item: Any, what: str) -> str:
+    """Return what to do about an item without leaves, or ""."""
+    return _NO_BATCH if item is None and what == "batch" else ""
 
 
 def to_iterate(upstream: Any) -> str:

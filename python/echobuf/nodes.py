@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from echobuf import hints
 from echobuf.field import Field
-from echobuf.spec import NAMESPACE, OF_JAX, StandIns, flatten
+from echobuf.trees import NAMESPACE, OF_JAX, StandIns, flatten
 
 if TYPE_CHECKING:
     import optree

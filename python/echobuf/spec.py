@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import pickle
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from echobuf import _core, hints
 from echobuf.errors import SpecError, message
+from echobuf.errors import show as show_value
 from echobuf.field import Field, is_ragged, why_not_storable
+from echobuf.trees import flatten_with_paths, is_namedtuple, leaves_of, one_level, show
 
 if TYPE_CHECKING:
     import optree
 
 
-# The namespace of optree in which nodes of others (JAX) are registered, beside its own.
-NAMESPACE = "echobuf"
+_MOST_NAMED = 12  # leaves in an error
+_FEW_ELEMENTS = 3  # of a list that are named one by one
 
 # Formats of the numbers in a buffer (PEP 3118), of whatever byte order.
 _NUMBERS = {"?", *"bBhHiIlLqQnN", *"efd", "Zf", "Zd"}
@@ -59,132 +59,7 @@ class Spec:
 def describe(spec: Spec) -> str:
     """Return the spec in one line, as `{'image': uint8[3, 4], 'label': int64[]}`."""
     leaves = (f"{field.dtype}{list(field.shape)}" for field in spec.fields)
-    return _show(spec.treespec, leaves)
-
-
-def _show(treespec: optree.PyTreeSpec, leaves: Iterator[str]) -> str:
-    kind = treespec.type
-    if kind is None:
-        return next(leaves)
-    children = [_Shown(_show(child, leaves)) for child in treespec.children()]
-    if kind in _BUILT_IN:
-        return repr(one_level(treespec).unflatten(children))
-    entries = getattr(kind, "_fields", None) or treespec.entries()
-    if issubclass(kind, Mapping):
-        return repr(dict(zip(entries, children, strict=True)))
-    if issubclass(kind, Sequence) and not issubclass(kind, tuple):
-        return repr(children)
-    named = (f"{name}={child}" for name, child in zip(entries, children, strict=True))
-    return f"{kind.__name__}({', '.join(named)})"
-
-
-class _Shown(str):
-    """A text whose `repr` is the text."""
-
-    __slots__ = ()
-    __repr__ = str.__str__
-
-
-# ---- trees of what stands for leaves
-
-_BUILT_IN = (type(None), dict, list, tuple, OrderedDict, defaultdict, deque)
-
-# Classes that JAX has registered, and makes of whatever stands for leaves itself.
-OF_JAX: set[type] = set()
-
-
-class StandIns:
-    """Stand-ins for the leaves of an item, such as `Field`s, and its structure.
-
-    It stands for the item where that has containers of the caller's, which may look at
-    what they are given: they are made of real leaves alone.
-    """
-
-    def __init__(self, treespec: optree.PyTreeSpec, leaves: list[Any]) -> None:
-        self.treespec = treespec
-        self.leaves = leaves
-
-    def __repr__(self) -> str:
-        return _show(self.treespec, map(repr, self.leaves))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The classes must be nodes where the structure is unpickled.
-        from echobuf import nodes
-
-        kinds = nodes.kinds_in(self.treespec)
-        return nodes.restore, (kinds, pickle.dumps(self.treespec), self.leaves)
-
-
-def stand_for(treespec: optree.PyTreeSpec, leaves: Iterable[Any]) -> Any:
-    """Return an item with stand-ins as its leaves: a tree, or a `StandIns`."""
-    return (
-        treespec.unflatten(leaves)
-        if _is_built_in(treespec)
-        else StandIns(treespec, list(leaves))
-    )
-
-
-def map_leaves(
-    convert: Callable[[Any], Any],
-    item: Any,
-    is_leaf: Callable[[Any], bool] | None = None,
-) -> Any:
-    """Return an item with what `convert` makes of each leaf as stand-ins."""
-    leaves, treespec = flatten(item, is_leaf)
-    return stand_for(treespec, map(convert, leaves))
-
-
-def leaves_of(item: Any, treespec: optree.PyTreeSpec) -> list[Any]:
-    """Return the leaves of an item.
-
-    Raises:
-        ValueError: it has another structure.
-    """
-    if isinstance(item, StandIns) and item.treespec == treespec:
-        return item.leaves
-    return cast("list[Any]", treespec.flatten_up_to(item))
-
-
-def flatten(
-    item: Any, is_leaf: Callable[[Any], bool] | None = None
-) -> tuple[list[Any], optree.PyTreeSpec]:
-    """Return the leaves of an item, and its structure."""
-    import optree
-
-    if isinstance(item, StandIns):
-        return item.leaves, item.treespec
-    return optree.tree_flatten(item, is_leaf=is_leaf, namespace=NAMESPACE)
-
-
-def _is_built_in(treespec: optree.PyTreeSpec) -> bool:
-    kind = treespec.type
-    if kind is None:
-        return True
-    is_one = kind in _BUILT_IN or kind in OF_JAX or _is_namedtuple(treespec)
-    return is_one and all(map(_is_built_in, treespec.children()))
-
-
-def one_level(treespec: optree.PyTreeSpec) -> optree.PyTreeSpec:
-    """Return the structure of a node whose children are leaves."""
-    level = treespec.one_level()
-    assert level is not None  # it is no leaf
-    return level
-
-
-def flatten_with_paths(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None
-) -> tuple[list[str], list[Any], optree.PyTreeSpec]:
-    """Return the paths of leaves, such as `['image']`; the leaves; the structure."""
-    import optree
-
-    if isinstance(tree, StandIns):
-        leaves, treespec = tree.leaves, tree.treespec
-        accessors = treespec.accessors()
-    else:
-        accessors, leaves, treespec = optree.tree_flatten_with_accessor(
-            tree, is_leaf=is_leaf, namespace=NAMESPACE
-        )
-    return [accessor.codify("") for accessor in accessors], leaves, treespec
+    return show(spec.treespec, leaves)
 
 
 def make_spec(spec: Any) -> Spec:
@@ -202,10 +77,8 @@ def make_spec(spec: Any) -> Spec:
             f"`spec` is {spec!r}, which has no leaves; give at least one `Field` or "
             "array."
         )
-    fields = tuple(
-        _as_field(leaf, "spec" + path) for leaf, path in zip(leaves, paths, strict=True)
-    )
-    return Spec(treespec, fields, tuple(paths))
+    fields = first_arrays(spec, leaves, paths, "spec", _as_field)
+    return Spec(treespec, tuple(fields), tuple(paths))
 
 
 def check_example_axes(spec: Spec) -> None:
@@ -261,6 +134,79 @@ def as_first_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
             f"array. {line}"
         )
     return as_array(leaf, name)
+
+
+def first_arrays(
+    item: Any,
+    leaves: Iterable[Any],
+    paths: Iterable[str],
+    what: str,
+    read: Callable[[Any, str], Any] = as_first_array,
+) -> list[Any]:
+    """Return the leaves of the first item as arrays.
+
+    Args:
+        item: the first.
+        leaves: of the item, perhaps read already.
+        paths: of the leaves.
+        what: the name of the item in an error.
+        read: returns the array of a leaf, given its name.
+
+    Raises:
+        SpecError: there are no leaves; or some cannot be stored, all of which it names.
+    """
+    arrays: list[Any] = []
+    errors = []
+    for leaf, path in zip(leaves, paths, strict=True):
+        try:
+            arrays.append(read(leaf, what + path))
+        except SpecError as error:
+            errors.append((what + path, type(leaf), error))
+    if errors:
+        raise of_all_leaves(errors) from errors[0][2].__cause__
+    if not arrays:
+        raise SpecError(
+            f"`{what}`, the first item of upstream, is {show_value(item)}, which has "
+            f"no leaves; yield at least one array.{about_lists(item, what)}"
+            f"{hints.of_nothing(item, what)}"
+        )
+    return arrays
+
+
+def of_all_leaves(errors: list[tuple[str, type, SpecError]]) -> SpecError:
+    """Return one error of those of several leaves.
+
+    It has the messages of the first leaf of each type, and the names of the others.
+
+    Args:
+        errors: name, type and error of each leaf.
+    """
+    if len(errors) == 1:
+        return errors[0][2]
+    firsts: dict[type, str] = {}
+    rest: dict[str, None] = {}
+    for name, kind, error in errors:
+        if kind in firsts:
+            rest[_in_list(name, [other for other, _, _ in errors])] = None
+        else:
+            firsts[kind] = message(error)
+    if not rest:
+        return SpecError(" ".join(firsts.values()))
+    names = ", ".join(f"`{name}`" for name in [*rest][:_MOST_NAMED])
+    more = len(rest) - _MOST_NAMED
+    return SpecError(
+        f"{' '.join(firsts.values())} At fault, too: {names}"
+        f"{f', and {more} others' if more > 0 else ''}."
+    )
+
+
+def _in_list(name: str, names: list[str]) -> str:
+    """Return the name of a leaf; one for all elements of a list with many of them."""
+    parent, _, index = name.rpartition("[")
+    if not index[:-1].isdigit():
+        return name
+    siblings = sum(other.rpartition("[")[0] == parent for other in names)
+    return f"{parent}[:]" if siblings > _FEW_ELEMENTS else name
 
 
 def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
@@ -397,13 +343,6 @@ def _describe(treespec: optree.PyTreeSpec) -> tuple[Any, ...] | None:
         return ("dict", children, keys, order)
     if treespec.type in (tuple, list):
         return (treespec.type.__name__, children)
-    if _is_namedtuple(treespec):
+    if is_namedtuple(treespec):
         return ("namedtuple", children, treespec.type)
     return None
-
-
-def _is_namedtuple(treespec: optree.PyTreeSpec) -> bool:
-    """Return True for a named tuple whose type is not registered as a node."""
-    import optree
-
-    return getattr(treespec, "kind", None) == optree.PyTreeKind.NAMEDTUPLE

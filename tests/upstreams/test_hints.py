@@ -34,7 +34,8 @@ LEAVES = [
     (np.array(["text"]), "encode it as numbers"),
     (np.array([b"bytes"]), "encode them as numbers"),
     (np.array([[1, 2], [3]], object), r"np\.pad"),
-    (np.array([np.zeros(2), np.zeros(3)], object), r"np\.pad"),
+    (np.array([np.zeros(2), np.zeros(3)], object), r"as a list, `list\(x\)`"),
+    (like("torch_geometric.data.data", "BaseData"), r"data\.edge_index\.T"),
     (np.array(["text", 1], object), "encode it as numbers"),
     (np.array([None]), "store an index"),
     (np.array([], object), "store an index"),
@@ -51,6 +52,63 @@ def test_a_leaf_that_is_no_array(leaf, line, batched):
     what = "batch" if batched else "example"
     with pytest.raises(echobuf.SpecError, match=rf"`{what}\['a'\]`.*{line}"):
         list(loader)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("framework", ["echobuf", "echobuf.torch"])
+@pytest.mark.parametrize("payload_bytes", [None, 999])
+def test_all_leaves_at_fault_are_named(framework, payload_bytes, batched):
+    leaf = np.ones((2, 3))
+    item = {"x": leaf, "name": "a", "none": None, "set": {1}, "url": "b", "at": ["c"]}
+    maker = pytest.importorskip(framework)
+    arguments = {**KWARGS, "payload_bytes": payload_bytes, "batched": batched}
+    with pytest.raises(echobuf.SpecError) as caught:
+        list(maker.EchoLoader([item] * 4, **arguments))
+    said, what = str(caught.value), "batch" if batched else "example"
+    for key in ("name", "none", "set", "url", "at"):
+        assert said.count(f"`{what}['{key}']") == 1
+    for line in ("collate_fn=lambda rows", "fill in a number", "A set has no order"):
+        assert said.count(line) == 1
+    assert f"At fault, too: `{what}['" in said
+    assert "['x']" not in said
+
+
+def test_all_leaves_of_a_later_item_and_of_a_long_list_are_named():
+    first = {"a": 1.0, "b": np.zeros(3), "c": np.zeros(2)}
+    item = {"a": "text", "b": np.zeros(4), "c": np.zeros(4)}
+    with pytest.raises(echobuf.ItemError, match=r"`example\['a'\]` is of type str"):
+        list(echobuf.EchoLoader([first, item], **KWARGS))
+    with pytest.raises(echobuf.ItemError, match=r"At fault, too: `example\['c'\]`\."):
+        list(echobuf.EchoLoader([first, item], **KWARGS))
+    items = [{"names": ["a"] * 64, "urls": ["b"] * 64}]
+    loader = echobuf.EchoLoader(items, batched=True, **KWARGS)
+    with pytest.raises(echobuf.SpecError, match=r"names'\]\[:\]`, `batch\['urls'\]\[:"):
+        list(loader)
+
+
+@pytest.mark.parametrize("beside", [3, np.arange])
+def test_another_axis_than_the_first_that_varies(beside):
+    items = [
+        {"mel": np.zeros((4, n)), "ids": beside if beside == 3 else beside(n)}
+        for n in range(2, 6)
+    ]
+    ragged = {} if beside == 3 else {"payload_bytes": 4000}
+    line = r"`example\['mel'\]` has shape \[4, 3\].*`np\.moveaxis\(x, 1, 0\)`"
+    with pytest.raises(echobuf.ItemError, match=line):
+        list(echobuf.EchoLoader(items, **{**KWARGS, **ragged}))
+
+
+@pytest.mark.parametrize("unit", ["example", "batch"])
+@pytest.mark.parametrize("payload_bytes", [None, 999])
+def test_a_first_batch_that_is_none(unit, payload_bytes):
+    size = {"batch_size": 1} if unit == "example" else {"batch_size": None}
+    arguments = {**KWARGS, **size, "unit": unit, "payload_bytes": payload_bytes}
+    loader = echobuf.EchoLoader([None, np.zeros((1, 3))], batched=True, **arguments)
+    with pytest.raises(echobuf.SpecError) as caught:
+        iter(loader)
+    assert "`batch`, the first item of upstream, is None" in str(caught.value)
+    assert "`collate_fn`" in str(caught.value)
+    assert "Field" not in str(caught.value)
 
 
 def test_a_buffer_says_it_too():
@@ -119,6 +177,7 @@ UPSTREAMS = [
     ),
     (table("ours", "Table", "__dataframe__"), "the array of each column"),
     (table("ours", "Table", "__arrow_c_stream__"), "the array of each column"),
+    (like("scipy.sparse._csr", "sparray", __iter__=None), r"row\.toarray\(\)\[0\]"),
     (TENSOR_DICT, r"row\.to_dict\(\) for row in upstream"),
     (3, "must be an iterable"),
 ]

@@ -14,7 +14,8 @@ from echobuf import _core
 from echobuf.batch_info import BatchInfo
 from echobuf.errors import OptionError
 from echobuf.field import Field
-from echobuf.spec import NAMESPACE, Spec, describe, make_spec
+from echobuf.spec import Spec, describe, make_spec
+from echobuf.trees import NAMESPACE
 
 if TYPE_CHECKING:
     from echobuf._engine.backends import HostBackend

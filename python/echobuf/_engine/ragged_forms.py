@@ -16,7 +16,8 @@ from echobuf import hints
 from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.ragged import Packed, Padded
-from echobuf.spec import as_array, map_leaves
+from echobuf.spec import as_array
+from echobuf.trees import map_leaves
 
 Array = np.ndarray[Any, Any]
 Parts = tuple[Any, Any] | list[Any]

@@ -14,7 +14,8 @@ import optree
 from echobuf._engine.ragged_forms import RaggedLeaf, bytes_as_array
 from echobuf.field import is_ragged, row_bytes
 from echobuf.loader.ragged_batches import BatchReader
-from echobuf.spec import NAMESPACE, Spec, shape_of
+from echobuf.spec import Spec, shape_of
+from echobuf.trees import NAMESPACE
 
 _MOST = 10_000  # examples whose lengths are kept
 _DEVIATIONS = 3.0  # that a segment may be above its mean: one of a thousand is

@@ -32,7 +32,8 @@ from echobuf.loader.source import (
     loader_batch_size,
     yields_batches,
 )
-from echobuf.spec import NAMESPACE, copy_leaf, make_spec, stand_for
+from echobuf.spec import copy_leaf, make_spec
+from echobuf.trees import NAMESPACE, stand_for
 
 _LOADERS = {"torch": "echobuf.torch", "jax": "echobuf.jax", "jaxlib": "echobuf.jax"}
 

@@ -19,7 +19,7 @@ from echobuf.errors import OptionError, SpecError
 from echobuf.jax import arrays
 from echobuf.jax.arrays import Placement
 from echobuf.loader.adapter import Adapter
-from echobuf.spec import flatten, map_leaves
+from echobuf.trees import flatten, map_leaves
 
 
 class ItemAdapter(Adapter):

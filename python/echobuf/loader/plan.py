@@ -20,7 +20,8 @@ from echobuf.loader.ragged_batches import (
 from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest, has_rows
 from echobuf.loader.ragged_items import infer_example as infer_ragged_example
 from echobuf.options import Options, check_factor, check_options
-from echobuf.spec import flatten, make_spec, stand_for
+from echobuf.spec import make_spec
+from echobuf.trees import flatten, stand_for
 
 _DEFAULT_BATCHES = 32  # in a window, where nothing else is said
 

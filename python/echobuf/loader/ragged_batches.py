@@ -16,15 +16,8 @@ from echobuf.errors import SpecError, message
 from echobuf.field import Field
 from echobuf.loader.ragged_items import flags_of
 from echobuf.ragged import Padded, Ragged
-from echobuf.spec import (
-    NAMESPACE,
-    about_lists,
-    as_array,
-    as_first_array,
-    flatten_with_paths,
-    shape_of,
-    stand_for,
-)
+from echobuf.spec import about_lists, as_array, first_arrays, shape_of
+from echobuf.trees import NAMESPACE, flatten_with_paths, stand_for
 
 _BYTES = (bytes, bytearray)
 
@@ -183,17 +176,17 @@ def infer_batch(batch: Any) -> tuple[Any, int]:
     """
     paths, leaves, treespec = flatten_with_paths(batch)
     fields, lengths = [], []
-    for path, leaf in zip(paths, leaves, strict=True):
-        name = "batch" + path
+    dense = [0 if isinstance(leaf, RaggedLeaf) else leaf for leaf in leaves]
+    arrays = first_arrays(batch, dense, paths, "batch")
+    for path, leaf, array in zip(paths, leaves, arrays, strict=True):
         if isinstance(leaf, RaggedLeaf):
             fields.append(leaf.infer())
             lengths.append(len(leaf))
             continue
-        array = as_first_array(leaf, name)
         if array.ndim == 0:
             raise SpecError(
-                f"`{name}` is a scalar; with batched=True every leaf has the batch "
-                "axis as axis 0. Pass batched=False if upstream yields examples."
+                f"`batch{path}` is a scalar; with batched=True every leaf has the "
+                "batch axis as axis 0. Pass batched=False if upstream yields examples."
                 f"{about_lists(batch, 'batch')}"
             )
         fields.append(Field(array.shape[1:], array.dtype))
@@ -204,4 +197,4 @@ def infer_batch(batch: Any) -> tuple[Any, int]:
             "the same number. Pass batched=False if upstream yields examples, or say "
             "which leaves are ragged: `ragged` may be a pytree like a batch."
         )
-    return stand_for(treespec, fields), lengths[0] if lengths else 0
+    return stand_for(treespec, fields), lengths[0]

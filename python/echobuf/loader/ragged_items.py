@@ -10,15 +10,12 @@ from echobuf._engine.ragged_forms import bytes_as_array
 from echobuf._engine.termination import upstream_failed
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field
-from echobuf.spec import (
+from echobuf.spec import about_lists, copy_leaf, first_arrays, shape_of
+from echobuf.trees import (
     NAMESPACE,
-    about_lists,
-    as_first_array,
-    copy_leaf,
     flatten_with_paths,
     leaves_of,
     map_leaves,
-    shape_of,
     stand_for,
 )
 
@@ -167,17 +164,11 @@ def infer_example(first: Any, more: Iterator[Any], flags: Any) -> Any:
     """
     paths, leaves, treespec = flatten_with_paths(first)
     hint = about_lists(first, "example")
-    if not leaves or hint:
+    if hint:
         raise SpecError(
             f"`example`, the first item of upstream, has lists of numbers.{hint}"
-            if hint
-            else f"`example`, the first item of upstream, is {first!r}, which has no "
-            "leaves; yield at least one array."
         )
-    arrays = [
-        as_first_array(bytes_as_array(leaf), "example" + path)
-        for leaf, path in zip(leaves, paths, strict=True)
-    ]
+    arrays = first_arrays(first, map(bytes_as_array, leaves), paths, "example")
     shapes: list[tuple[Any, ...]] = [array.shape for array in arrays]
     ragged = [isinstance(leaf, bytes | bytearray) for leaf in leaves]
     if flags is not None:

@@ -23,8 +23,9 @@ from echobuf.field import Field
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.resources import receive as receive_bytes
-from echobuf.spec import NAMESPACE, Spec, flatten, make_spec, map_leaves
+from echobuf.spec import Spec, make_spec
 from echobuf.spec import describe as describe_spec
+from echobuf.trees import NAMESPACE, flatten, map_leaves
 
 _LENGTH = struct.Struct(">I")
 _MAX_BYTES = 1 << 24

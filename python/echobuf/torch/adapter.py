@@ -20,7 +20,8 @@ from echobuf.field import Field, is_ragged
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.ragged_items import RaggedRequest
 from echobuf.ragged import Packed, Padded, Ragged
-from echobuf.spec import NAMESPACE, flatten_with_paths, leaves_of, stand_for
+from echobuf.spec import as_first_array, first_arrays
+from echobuf.trees import NAMESPACE, flatten_with_paths, leaves_of, stand_for
 
 # Types that NumPy lacks are carried as integers of their size.
 _CARRIERS = {
@@ -180,6 +181,10 @@ def _to_array(leaf: Any, name: str) -> Any:
         ) from error
 
 
+def _to_first_array(leaf: Any, name: str) -> Any:
+    return as_first_array(_to_array(leaf, name), name)
+
+
 def _check_torch_dtype(field: Field, path: str) -> None:
     import numpy as np
 
@@ -221,7 +226,11 @@ class TorchAdapter(Adapter):
         self.learn(item)
         self._paths, leaves, self._treespec = flatten_with_paths(item)
         self._dtypes = [carried_dtype(leaf) for leaf in leaves]
-        return self.reader()(item)
+        try:
+            return self.reader()(item)
+        except SpecError:  # of a tensor; other leaves may be at fault, too
+            first_arrays(item, leaves, self._paths, "example", _to_first_array)
+            raise
 
     def reader(self) -> Callable[[Any], Any]:
         """Return a function that reads an item whose leaves are those of the first."""

@@ -11,7 +11,7 @@ import optree
 from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError, show, warn_caller
 from echobuf.field import Field, is_ragged
-from echobuf.spec import NAMESPACE, Spec, one_level
+from echobuf.spec import Spec
 from echobuf.transforms import dtypes, points_leaves, ragged_chains
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
@@ -20,6 +20,7 @@ from echobuf.transforms.operation import Operation, Source
 from echobuf.transforms.places import every, occurrences, placed
 from echobuf.transforms.points_chain import PointsChain
 from echobuf.transforms.ragged_chains import RaggedPlan
+from echobuf.trees import NAMESPACE, one_level
 
 Path = tuple[Any, ...]
 
