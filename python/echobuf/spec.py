@@ -214,7 +214,7 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
 
     Python numbers become what NumPy makes of them: int64, float64, bool, complex128.
     """
-    if isinstance(leaf, np.ma.MaskedArray):
+    if isinstance(leaf, np.ma.MaskedArray) and np.ma.is_masked(leaf):
         raise SpecError(
             f"`{name}` is a masked array, whose mask would be lost; fill it, or make "
             "the mask a leaf of its own."

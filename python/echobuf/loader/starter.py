@@ -308,9 +308,11 @@ class EpochStarter:
             if isinstance(start.items, Ahead):
                 more = self._reader.look(start.items, self._plan.most_ahead())
             example = self._adapter.read_first(first)
+            what = "batch" if self._plan.batched else "example"
             try:
                 with self._enough():
                     self.buffer = self._make_buffer(example, more)
+                    engine_of(self.buffer).look_at(self._reader.first_item(start), what)
             except OptionError:  # of too few examples, perhaps
                 if isinstance(start.items, Ahead):
                     start.items.raise_error()

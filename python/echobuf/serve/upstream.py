@@ -15,6 +15,7 @@ from echobuf.loader.ragged_batches import BatchReader
 from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
+from echobuf.metadata import warn_of_lost
 from echobuf.resources import Signal, enough
 from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec
 from echobuf.serve.ragged import RaggedServing, most_ahead
@@ -84,6 +85,8 @@ class ServerUpstream:
         if start.items is None:
             raise UpstreamError("upstream yields nothing in its first epoch.")
         first = self.reader.first_item(start)
+        nodes.learn(first)
+        warn_of_lost(first, "batch" if self._batched else "example")
         if self._ragged is None:
             infer = functools.partial(fixed_tree, batched=self._batched)
             spec, adapter = read_spec(first, infer)
@@ -98,7 +101,6 @@ class ServerUpstream:
     ) -> tuple[Start, ExampleSpec, Adapter]:
         more, boxed = iter(()), None
         if self._batched:
-            nodes.learn(first)
             self._batch_reader = ragged.batch_reader(self._upstream.iterable, first)
             boxed = self._batch_reader.wrap(first)
         else:
