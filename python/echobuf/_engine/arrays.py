@@ -204,7 +204,8 @@ def _of_batches(array: Array, field: Field) -> str:
         )
     return (
         "Batches may differ in length alone: pad the examples of all batches to one "
-        "shape in `collate_fn`."
+        "shape in `collate_fn`. Or let axis 1 vary: say which leaves do to a loader, "
+        "`ragged={'tokens': 'padded', 'label': None}`, with `payload_bytes=`."
     )
 
 

@@ -169,10 +169,11 @@ class Plan:
                 raise OptionError(
                     f"{self.options.ragged.given}, but in the first batch no leaf "
                     "varies in length: all are taken for arrays that are stacked. "
-                    "Yield a list of arrays, one for each example, at each leaf that "
-                    "does (a DataLoader: `collate_fn=list`), and name these leaves, "
-                    "`ragged={'tokens': 'packed', 'label': None}`, in a pytree like a "
-                    "batch; or leave the arguments for ragged leaves out."
+                    "Name those that do, `ragged={'tokens': 'packed', 'label': None}`, "
+                    "in a pytree like a batch, and yield a list of arrays, one for "
+                    "each example, at each of them (a DataLoader: `collate_fn=list`), "
+                    "or an array padded to the longest of its batch; or leave the "
+                    "arguments for ragged leaves out."
                 )
             raise OptionError(
                 f"{self.options.ragged.given}, but in what upstream yields first no "

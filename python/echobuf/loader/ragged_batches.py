@@ -27,7 +27,8 @@ class BatchReader:
     """A reader of batches some of whose leaves are ragged.
 
     A batch is a pytree with a list of arrays, an `echobuf.Ragged`, a jagged nested
-    tensor or an Arrow array of lists at each ragged leaf; or it is a list of examples.
+    tensor or an Arrow array of lists at each ragged leaf, or an array of examples that
+    are padded to the longest of their batch; or it is a list of examples.
 
     Attributes:
         treespec: the structure of an example.
@@ -73,7 +74,26 @@ class BatchReader:
         if not is_one:
             return _stack(leaf, name) if self.of_examples else leaf
         parts = split(leaf, name)
-        return leaf if parts is None else RaggedLeaf(parts, name)
+        return RaggedLeaf(_rows_of(leaf, name) if parts is None else parts, name)
+
+
+def _rows_of(leaf: Any, name: str) -> tuple[Any, Any] | list[Any]:
+    """Return the parts of an array of arrays, or of examples padded to one length."""
+    shape = shape_of(leaf)
+    if isinstance(leaf, np.ndarray) and leaf.dtype == object and len(shape) == 1:
+        return list(leaf)
+    if len(shape) < 2:
+        raise SpecError(
+            f"`{name}` is of type {type(leaf).__name__}, of shape {list(shape)}, but "
+            "said to be ragged, so it must be a list of arrays, or one array [n, "
+            "length, ...]. Put None in its place in `ragged`, where its length does "
+            "not vary."
+        )
+    count, length, *rest = shape
+    offsets = np.arange(count + 1, dtype=np.int64) * length
+    if not hints.is_of(leaf, "torch", "Tensor"):
+        leaf = as_array(leaf, name)
+    return leaf.reshape(count * length, *rest), offsets
 
 
 def _stack(column: list[Any], name: str) -> Any:

@@ -108,13 +108,20 @@ def check_nested(request: RaggedRequest, arguments: dict[str, Any]) -> Any:
 
 
 def to_nested(dtypes: list[torch.dtype | None], leaves: list[Any]) -> list[Any]:
-    """Return the same, with jagged nested tensors for ragged leaves."""
-    return [
-        torch.nested.nested_tensor_from_jagged(leaf.values, leaf.offsets)
-        if isinstance(leaf, Ragged)
-        else leaf
-        for leaf in to_tensors(dtypes, leaves)
-    ]
+    """Return the same, with jagged nested tensors for ragged leaves.
+
+    Those of equal lengths have one tensor of offsets: by that torch knows that they
+    have one shape.
+    """
+    tensors = to_tensors(dtypes, leaves)
+    known: list[torch.Tensor] = []
+    for i, leaf in enumerate(tensors):
+        if isinstance(leaf, Ragged):
+            equal = (each for each in known if torch.equal(each, leaf.offsets))
+            offsets = next(equal, leaf.offsets)
+            known.append(offsets)
+            tensors[i] = torch.nested.nested_tensor_from_jagged(leaf.values, offsets)
+    return tensors
 
 
 def _carrier_of(dtype: torch.dtype) -> str:
@@ -257,4 +264,7 @@ class TorchAdapter(Adapter):
                 from echobuf.cuda.ragged_backend import RaggedCudaBackend
 
                 assert isinstance(engine.backend, RaggedCudaBackend)
-                engine.backend.use_maker(torch.nested.nested_tensor_from_jagged)
+                # Equal lengths are not looked for: that would wait for the device.
+                sources = [source for source, _ in engine.output.plans]
+                make = torch.nested.nested_tensor_from_jagged
+                engine.backend.use_maker(make, sources)
