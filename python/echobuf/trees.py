@@ -141,7 +141,8 @@ def show(treespec: optree.PyTreeSpec, leaves: Iterator[str]) -> str:
     children = [_Shown(show(child, leaves)) for child in treespec.children()]
     if kind in _BUILT_IN:
         return repr(one_level(treespec).unflatten(children))
-    entries = getattr(kind, "_fields", None) or treespec.entries()
+    is_tuple = is_namedtuple(treespec)
+    entries = kind._fields if is_tuple else treespec.entries()
     if issubclass(kind, Mapping):
         return repr(dict(zip(entries, children, strict=True)))
     if issubclass(kind, Sequence) and not issubclass(kind, tuple):

@@ -116,7 +116,7 @@ class Engine:
             shared=shared and not self.spec.is_ragged,
             borrowed=borrowed,
         )
-        self.termination = Termination(self.backend)
+        self.termination = Termination(self.backend, options)
         self.core: AnyCore = self.backend.core
         self.put_all = self.core.put_all
         self.functions: BatchFunctions | None = None
