@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from threading import get_ident
 from typing import Any, Literal
 
 from echobuf import _core
@@ -10,6 +12,7 @@ from echobuf._engine.engine import Engine
 from echobuf._engine.producing import Producing
 from echobuf._engine.reports import Reporting
 from echobuf._engine.resumable import Resumable
+from echobuf._engine.waits import show_fresh
 from echobuf.errors import SpecError
 from echobuf.options import (
     Factor,
@@ -18,6 +21,7 @@ from echobuf.options import (
     check_options,
     show_factor,
 )
+from echobuf.progress import slice_s, watching
 from echobuf.ragged_options import RaggedForm
 from echobuf.resources import Uncopied
 from echobuf.reuse_options import Reuse
@@ -227,15 +231,33 @@ class EchoBuffer(Producing, Reporting, Resumable, Uncopied):
         """
         if timeout is not None:
             timeout = self._engine.check_timeout(timeout)
+        self._drawn_by = get_ident()
         if out is not None:
             return self._next_into(out, timeout, stream)
-        if stream is not None:
-            leaves = self._draws.next_on(stream, timeout)
-        else:
-            leaves = self._draws.next(timeout)
+        leaves = self._next(slice_s() if timeout is None else timeout, stream)
+        if timeout is None and leaves == _core.TIMEOUT:
+            with self._watching():
+                leaves = self._next(None, stream)
         if not isinstance(leaves, list):
             self._engine.termination.end_next(leaves)
         return self._unflatten(leaves)
+
+    def _next(self, timeout: float | None, stream: Any) -> list[Any] | int:
+        if stream is not None:
+            return self._draws.next_on(stream, timeout)
+        return self._draws.next(timeout)
+
+    def _watching(self) -> AbstractContextManager[None]:
+        """Return a context whose block is a wait for the next batch."""
+        return watching("batch", self._describe_fresh, slice_s() or 0.0)
+
+    def _describe_fresh(self) -> str:
+        engine = self._engine
+        return (
+            "a batch of a buffer: "
+            f"{show_fresh(engine.options, engine.termination.counts()[0])}; put more, "
+            "or `close()` the buffer after the last one"
+        )
 
     def before_replay(self, stream: Any = None, timeout: float | None = None) -> None:
         """Make the next batch the one that a graph draws when it is replayed.
@@ -285,7 +307,11 @@ class EchoBuffer(Producing, Reporting, Resumable, Uncopied):
             except SpecError:
                 self.ready()  # a buffer whose context was left says that first
                 raise
-        count = self._draws.next_into(leaves, timeout, stream)
+        wait = slice_s() if timeout is None else timeout
+        count = self._draws.next_into(leaves, wait, stream)
+        if timeout is None and count == -_core.TIMEOUT:
+            with self._watching():
+                count = self._draws.next_into(leaves, None, stream)
         if count < 0:
             self._engine.termination.end_next(-count)
         if count == self._full_length:

@@ -6,14 +6,19 @@ imports none of them. Called where an error is certain, or once for a loader.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+_DROPPED = (
+    "datasets: `.remove_columns`; webdataset: `.to_tuple`; Ray: `.drop_columns`; a "
+    "DataLoader: `collate_fn=lambda rows: default_collate([{key: row[key] for key in "
+    "kept} for row in rows])`"
+)
 _STRING = (
-    "Drop it (datasets: `.remove_columns`; webdataset: `.to_tuple`; Ray: "
-    "`.drop_columns`), or encode it as numbers: a class index, or token ids padded to "
-    "one length."
+    f"Drop it ({_DROPPED}), or encode it as numbers: a class index, or token ids "
+    "padded to one length."
 )
 _BYTES = (
     "Decode it (webdataset: `.decode('rgb8')`; a file of an image: "
@@ -22,8 +27,8 @@ _BYTES = (
     "loader."
 )
 _FILL = (
-    "Every example has the same leaves: fill in a number (-1, `np.nan`), or drop the "
-    "leaf."
+    "Every example has the same leaves: fill in a number (-1, `np.nan`), in `.map` or "
+    "`collate_fn`, or drop the leaf."
 )
 _LIST = "Make it one array: `np.asarray(x)`, padded to one length with `np.pad`."
 _PAD = (
@@ -38,6 +43,15 @@ _VARIES = (
     "Or let the length vary: say `payload_bytes=` and `ragged='packed'` to a loader, "
     "make axis 0 of a buffer's Field None."
 )
+_MOVES = (
+    "Or let the length vary, on axis 0: `np.moveaxis(x, {axis}, 0)`, with "
+    "`payload_bytes=` and `ragged='packed'` of a loader."
+)
+_NO_BATCH = (
+    " A `collate_fn` that leaves no example has no batch to return: leave it out, in a "
+    "class whose `__iter__` yields `(batch for batch in data_loader if batch is not "
+    "None)`."
+)
 _ARROW_BATCH = (
     "Make arrays of its columns: `{name: batch[name].to_numpy(zero_copy_only=False) "
     "for name in batch.schema.names}`, with batched=True."
@@ -50,7 +64,19 @@ _FRAME = (
     "Make arrays of its columns: `{name: frame[name].to_numpy() for name in "
     "frame.columns}`, with batched=True."
 )
-_SCIPY = "Make it dense: `.toarray()`."
+_ARRAYS = (
+    "It holds arrays: pad them to one length with `np.pad`; or, of a batch, give them "
+    "as a list, `list(x)`, with `payload_bytes=` of a loader."
+)
+_SCIPY = (
+    "Make it dense: `.toarray()`; or, with `payload_bytes=` of a loader, give the "
+    "numbers of an example that are not 0, and where: `{'values': x.data, 'columns': "
+    "x.indices}` of a row in CSR."
+)
+_GRAPH = (
+    "Make a dict of its arrays, with what varies in number on axis 0: `{'x': data.x, "
+    "'edges': data.edge_index.T}`, with `payload_bytes=` of a loader."
+)
 _EAGER = (
     "A tensor of strings: drop it, or decode it in `dataset.map`, as with "
     "`tf.io.decode_png` or `tf.strings.to_number`."
@@ -64,6 +90,7 @@ _CATEGORIES = (
     "Make numbers of strings: `.astype('category').cat.codes.to_numpy()` of a Series, "
     "`.codes` of a Categorical."
 )
+_TENSOR_DICT = "Make a dict of it: `.to_dict()`."
 _SAMPLE_KEY = (
     "webdataset adds it to every sample: leave it out, with `.to_tuple('png', 'cls')`."
 )
@@ -98,10 +125,11 @@ _LEAVES: dict[_Kind, str] = {
     ("pyarrow", "Scalar"): "Make a number of it: `.as_py()`.",
     ("scipy", "sparray"): _SCIPY,
     ("scipy", "spmatrix"): _SCIPY,
-    ("tensordict", "TensorDictBase"): "Make a dict of it: `.to_dict()`.",
+    ("tensordict", "TensorDictBase"): _TENSOR_DICT,
     ("tensorflow", "Tensor"): _EAGER,
     ("tensorflow", "RaggedTensor"): _RAGGED,
     ("tensorflow", "SparseTensor"): "Make it dense: `tf.sparse.to_dense(x)`.",
+    ("torch_geometric", "BaseData"): _GRAPH,
     ("torch", "Size"): "Make it one array: `np.array(x)`.",
 }
 _COLUMNS: dict[_Kind, str] = {
@@ -117,21 +145,49 @@ _ARROW_UPSTREAM = (
     "`for batch in {}: yield {{name: batch[name].to_numpy() for name in "
     "batch.schema.names}}`, with batched=True."
 )
+_COLUMNS_UPSTREAM = (
+    "It yields columns in place of rows; pass its rows, `upstream.{rows}`, or all of "
+    "them as one batch of arrays, `[{{name: upstream[name].to_numpy() for name in "
+    "upstream.columns}}]`, with batched=True and `batch_size=`."
+)
+_TABLE_UPSTREAM = (
+    "It is a table, which yields columns or chunks in place of rows; pass all rows as "
+    "one batch, a dict with the array of each column: `[{name: array}]`, with "
+    "batched=True and `batch_size=`."
+)
+_MAPPING_UPSTREAM = (
+    "It yields its keys; pass one of its values. Where these are columns of a table, "
+    "pass all rows as one batch, `[dict(upstream)]`, with batched=True and "
+    "`batch_size=`."
+)
+_SPARSE_UPSTREAM = (
+    "Its rows are sparse: pass `upstream.toarray()`, or an object whose `__iter__` "
+    "makes rows dense as they are needed, `(row.toarray()[0] for row in upstream)`."
+)
 _UPSTREAMS: dict[_Kind, str] = {
-    ("builtins", "dict"): "It yields its keys; pass one of its values.",
     ("datasets", "DatasetDict"): "It yields names; pass a split: `upstream['train']`.",
     ("datasets", "IterableDatasetDict"): (
         "It yields names; pass a split: `upstream['train']`."
     ),
-    ("pandas", "DataFrame"): (
-        "It yields names; pass `upstream.to_dict('records')`, or batches of arrays."
+    ("pandas", "DataFrame"): _COLUMNS_UPSTREAM.format(rows="to_dict('records')"),
+    ("polars", "DataFrame"): _COLUMNS_UPSTREAM.format(rows="to_dicts()"),
+    ("polars", "LazyFrame"): (
+        "It has no rows yet; pass those of what it makes, `upstream.collect().to_dicts"
+        "()`, or batches of arrays of its columns, with batched=True."
     ),
     ("pyarrow", "Table"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
     ("pyarrow", "RecordBatch"): _ARROW_UPSTREAM.format("[upstream]"),
+    ("pyarrow", "RecordBatchReader"): _ARROW_UPSTREAM.format("make_reader()"),
     ("pyarrow", "ParquetFile"): _ARROW_UPSTREAM.format("upstream.iter_batches()"),
     ("pyarrow", "Dataset"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
     ("pyarrow", "Scanner"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
+    ("scipy", "sparray"): _SPARSE_UPSTREAM,
+    ("scipy", "spmatrix"): _SPARSE_UPSTREAM,
+    ("tensordict", "TensorDictBase"): "Pass `[row.to_dict() for row in upstream]`.",
 }
+_OF_ROWS = ("datasets", "daft")  # their tables are iterated row by row
+_TABLES = ("__dataframe__", "__arrow_c_stream__")  # protocols; columns have the second
+_SCHEMAS = ("columns", "column_names", "schema")
 _ONE_SHOT: dict[_Kind, str] = {
     ("tensorflow", "NumpyIterator"): "Pass the `tf.data.Dataset` itself.",
     ("torchdata", "BaseNode"): "Wrap it: `torchdata.nodes.Loader(node)`.",
@@ -146,6 +202,8 @@ def to_store(leaf: Any, name: str) -> str:
         return _of_objects(leaf)
     if is_of(leaf, "torch", "Tensor"):
         return of_tensor(leaf)
+    if is_tensorclass(type(leaf)):
+        return _TENSOR_DICT
     return _of(leaf, _LEAVES) or _of(leaf, _COLUMNS)
 
 
@@ -154,7 +212,7 @@ def _of_objects(array: Any) -> str:
     element = array.flat[0] if array.size else None
     if element is None or not hasattr(element, "__len__"):
         return ""
-    return _of(element, _LEAVES) or _PAD
+    return _of(element, _LEAVES) or (_ARRAYS if hasattr(element, "shape") else _PAD)
 
 
 def of_columns(leaf: Any) -> str:
@@ -165,20 +223,37 @@ def of_columns(leaf: Any) -> str:
     return _of(leaf, _COLUMNS)
 
 
-def to_fit(leaf: Any, *, varies: bool = False) -> str:
+def to_fit(leaf: Any, *, varies: int | None = None) -> str:
     """Return how to give all examples one shape.
 
     Args:
         leaf: of another shape than the first example's.
-        varies: only its length on axis 0 differs.
+        varies: the only axis on which its length differs; None for several.
     """
     line = _IMAGE if is_of(leaf, "PIL", "Image") else _PAD
-    return f"{line} {_VARIES}" if varies else line
+    if varies is None:
+        return line
+    return f"{line} {_MOVES.format(axis=varies) if varies else _VARIES}"
+
+
+def of_nothing(item: Any, what: str) -> str:
+    """Return what to do about an item without leaves, or ""."""
+    return _NO_BATCH if item is None and what == "batch" else ""
 
 
 def to_iterate(upstream: Any) -> str:
     """Return how to make an iterable of examples of an object, or ""."""
-    return _of(upstream, _UPSTREAMS)
+    line = _of(upstream, _UPSTREAMS)
+    if line:
+        return line
+    if isinstance(upstream, Mapping):
+        return _MAPPING_UPSTREAM
+    kind = type(upstream)
+    is_table = any(hasattr(kind, name) for name in _TABLES) and any(
+        hasattr(kind, name) for name in _SCHEMAS
+    )
+    by_rows = any(package in _OF_ROWS for package, _ in _kinds(upstream))
+    return _TABLE_UPSTREAM if is_table and not by_rows else ""
 
 
 def to_repeat(upstream: Any) -> str:
@@ -189,6 +264,11 @@ def to_repeat(upstream: Any) -> str:
 def is_of(value: Any, package: str, name: str) -> bool:
     """Return True if a type, or a base of it, has this name in this package."""
     return (package, name) in _kinds(value)
+
+
+def is_tensorclass(kind: type) -> bool:
+    """Return True for a class of tensordict's, a dataclass that is a tensor, too."""
+    return hasattr(kind, "_is_tensorclass")
 
 
 def _of(value: Any, lines: dict[_Kind, str]) -> str:

@@ -55,7 +55,9 @@ def set_progress(
     A report is one line on the logger "echobuf", with level WARNING, so that Python
     prints it to stderr unless logging is configured otherwise. It names what is waited
     for: the first item of upstream, the examples that fill the window, a slow upstream
-    or worker, a server, kernels that are compiled. `EchoBuffer` writes none.
+    or worker, a server, kernels that are compiled. So does an `EchoBuffer`, for a
+    `next_batch` without `timeout`, and for a `put` into a full ring from which no other
+    thread draws.
 
     The environment variable ECHOBUF_PROGRESS is the default of `after_s`.
 
@@ -113,16 +115,19 @@ class Wait:
         _write(f"waiting {show_seconds(now - self._began)} for {describe()}")
 
 
-def watching(kind: str, describe: Callable[[], str]) -> AbstractContextManager[None]:
+def watching(
+    kind: str, describe: Callable[[], str], begun_s: float = 0.0
+) -> AbstractContextManager[None]:
     """Return a context whose block is a wait that a thread reports.
 
     Args:
         kind: as of a `Wait`.
         describe: as of `Wait.tick`; called on the thread.
+        begun_s: as of a `Wait`.
     """
     if _settings.slice_s is None:
         return contextlib.nullcontext()
-    return _Watch(Wait(kind), describe, _settings.slice_s)
+    return _Watch(Wait(kind, begun_s), describe, _settings.slice_s)
 
 
 class _Watch(AbstractContextManager[None]):

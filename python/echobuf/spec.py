@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from echobuf import _core, hints
 from echobuf.errors import SpecError, message
+from echobuf.errors import show as show_value
 from echobuf.field import Field, is_ragged, why_not_storable
+from echobuf.trees import flatten_with_paths, is_namedtuple, leaves_of, one_level, show
 
 if TYPE_CHECKING:
     import optree
 
 
-# The namespace of optree in which nodes of others (JAX) are registered, beside its own.
-NAMESPACE = "echobuf"
+_MOST_NAMED = 12  # leaves in an error
+_FEW_ELEMENTS = 3  # of a list that are named one by one
 
 # Formats of the numbers in a buffer (PEP 3118), of whatever byte order.
 _NUMBERS = {"?", *"bBhHiIlLqQnN", *"efd", "Zf", "Zd"}
@@ -46,7 +48,7 @@ class Spec:
     def flatten(self, tree: Any, what: str) -> list[Any]:
         """Return the leaves of `tree`, which must have the structure of the spec."""
         try:
-            return cast("list[Any]", self.treespec.flatten_up_to(tree))
+            return leaves_of(tree, self.treespec)
         except (ValueError, TypeError) as error:
             raise SpecError(
                 f"`{what}` has another structure than `spec`: {message(error)} The "
@@ -56,30 +58,8 @@ class Spec:
 
 def describe(spec: Spec) -> str:
     """Return the spec in one line, as `{'image': uint8[3, 4], 'label': int64[]}`."""
-    import optree
-
-    leaves = [_Shown(field) for field in spec.fields]
-    return repr(optree.tree_unflatten(spec.treespec, leaves))
-
-
-class _Shown:
-    def __init__(self, field: Field) -> None:
-        self.field = field
-
-    def __repr__(self) -> str:
-        return f"{self.field.dtype}{list(self.field.shape)}"
-
-
-def flatten_with_paths(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None
-) -> tuple[list[str], list[Any], optree.PyTreeSpec]:
-    """Return the paths of leaves, such as `['image']`; the leaves; the structure."""
-    import optree
-
-    accessors, leaves, treespec = optree.tree_flatten_with_accessor(
-        tree, is_leaf=is_leaf, namespace=NAMESPACE
-    )
-    return [accessor.codify("") for accessor in accessors], leaves, treespec
+    leaves = (f"{field.dtype}{list(field.shape)}" for field in spec.fields)
+    return show(spec.treespec, leaves)
 
 
 def make_spec(spec: Any) -> Spec:
@@ -97,10 +77,8 @@ def make_spec(spec: Any) -> Spec:
             f"`spec` is {spec!r}, which has no leaves; give at least one `Field` or "
             "array."
         )
-    fields = tuple(
-        _as_field(leaf, "spec" + path) for leaf, path in zip(leaves, paths, strict=True)
-    )
-    return Spec(treespec, fields, tuple(paths))
+    fields = first_arrays(spec, leaves, paths, "spec", _as_field)
+    return Spec(treespec, tuple(fields), tuple(paths))
 
 
 def check_example_axes(spec: Spec) -> None:
@@ -158,12 +136,85 @@ def as_first_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
     return as_array(leaf, name)
 
 
+def first_arrays(
+    item: Any,
+    leaves: Iterable[Any],
+    paths: Iterable[str],
+    what: str,
+    read: Callable[[Any, str], Any] = as_first_array,
+) -> list[Any]:
+    """Return the leaves of the first item as arrays.
+
+    Args:
+        item: the first.
+        leaves: of the item, perhaps read already.
+        paths: of the leaves.
+        what: the name of the item in an error.
+        read: returns the array of a leaf, given its name.
+
+    Raises:
+        SpecError: there are no leaves; or some cannot be stored, all of which it names.
+    """
+    arrays: list[Any] = []
+    errors = []
+    for leaf, path in zip(leaves, paths, strict=True):
+        try:
+            arrays.append(read(leaf, what + path))
+        except SpecError as error:
+            errors.append((what + path, type(leaf), error))
+    if errors:
+        raise of_all_leaves(errors) from errors[0][2].__cause__
+    if not arrays:
+        raise SpecError(
+            f"`{what}`, the first item of upstream, is {show_value(item)}, which has "
+            f"no leaves; yield at least one array.{about_lists(item, what)}"
+            f"{hints.of_nothing(item, what)}"
+        )
+    return arrays
+
+
+def of_all_leaves(errors: list[tuple[str, type, SpecError]]) -> SpecError:
+    """Return one error of those of several leaves.
+
+    It has the messages of the first leaf of each type, and the names of the others.
+
+    Args:
+        errors: name, type and error of each leaf.
+    """
+    if len(errors) == 1:
+        return errors[0][2]
+    firsts: dict[type, str] = {}
+    rest: dict[str, None] = {}
+    for name, kind, error in errors:
+        if kind in firsts:
+            rest[_in_list(name, [other for other, _, _ in errors])] = None
+        else:
+            firsts[kind] = message(error)
+    if not rest:
+        return SpecError(" ".join(firsts.values()))
+    names = ", ".join(f"`{name}`" for name in [*rest][:_MOST_NAMED])
+    more = len(rest) - _MOST_NAMED
+    return SpecError(
+        f"{' '.join(firsts.values())} At fault, too: {names}"
+        f"{f', and {more} others' if more > 0 else ''}."
+    )
+
+
+def _in_list(name: str, names: list[str]) -> str:
+    """Return the name of a leaf; one for all elements of a list with many of them."""
+    parent, _, index = name.rpartition("[")
+    if not index[:-1].isdigit():
+        return name
+    siblings = sum(other.rpartition("[")[0] == parent for other in names)
+    return f"{parent}[:]" if siblings > _FEW_ELEMENTS else name
+
+
 def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
     """Return the leaf as a NumPy array, without a copy where that is possible.
 
     Python numbers become what NumPy makes of them: int64, float64, bool, complex128.
     """
-    if isinstance(leaf, np.ma.MaskedArray):
+    if isinstance(leaf, np.ma.MaskedArray) and np.ma.is_masked(leaf):
         raise SpecError(
             f"`{name}` is a masked array, whose mask would be lost; fill it, or make "
             "the mask a leaf of its own."
@@ -190,9 +241,18 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
 def _is_numeric(leaf: Any) -> bool:
     if isinstance(leaf, bool | int | float | complex | np.generic):
         return True
-    if hasattr(leaf, "__array__") or hasattr(leaf, "__array_interface__"):
+    # The class is asked: where `__getattr__` is `__getitem__` an instance may raise.
+    if any(hasattr(type(leaf), name) for name in ("__array__", "__array_interface__")):
         return True
     return _lends_numbers(leaf)
+
+
+def shape_of(leaf: Any) -> tuple[Any, ...]:
+    """Return the shape of an array; () for what has none."""
+    try:
+        return tuple(leaf.shape)
+    except Exception:  # instances whose `__getattr__` raises what it likes
+        return ()
 
 
 def _lends_numbers(leaf: Any) -> bool:
@@ -216,6 +276,22 @@ def _convert(leaf: Any, name: str) -> np.ndarray[Any, Any]:
             f"{message(error).rstrip('.')}. "
             + (hints.to_store(leaf, name) or "Convert it first.")
         ) from error
+
+
+def copy_leaf(leaf: Any) -> Any:
+    """Return a copy of an array: upstream may use its memory again."""
+    if isinstance(leaf, np.ndarray | bytearray):
+        return leaf.copy()
+    if hints.is_of(leaf, "torch", "Tensor"):
+        return leaf.detach().clone()
+    if isinstance(leaf, memoryview) and leaf.format == "B" and leaf.ndim == 1:
+        return memoryview(bytes(leaf))
+    try:
+        array = as_array(leaf, "example")
+    except SpecError:  # which is raised later, with the leaf's name
+        return leaf
+    is_held = array.ndim and not hints.is_of(leaf, "jax", "Array")
+    return array.copy() if is_held else leaf
 
 
 def about_lists(tree: Any, what: str) -> str:
@@ -262,18 +338,11 @@ def _describe(treespec: optree.PyTreeSpec) -> tuple[Any, ...] | None:
         return None
     if treespec.type is dict:
         keys = tuple(treespec.entries())
-        placed = treespec.unflatten(range(treespec.num_leaves))
+        placed = one_level(treespec).unflatten(keys)
         order = [keys.index(key) for key in placed]
         return ("dict", children, keys, order)
     if treespec.type in (tuple, list):
         return (treespec.type.__name__, children)
-    if _is_namedtuple(treespec):
+    if is_namedtuple(treespec):
         return ("namedtuple", children, treespec.type)
     return None
-
-
-def _is_namedtuple(treespec: optree.PyTreeSpec) -> bool:
-    """Return True for a named tuple whose type is not registered as a node."""
-    import optree
-
-    return getattr(treespec, "kind", None) == optree.PyTreeKind.NAMEDTUPLE

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 
 import echobuf
 import echobuf.torch
+import echobuf.transforms as t
 from echobuf import Field, Padded, Ragged
 from helpers import WAIT_S
 
@@ -227,3 +228,45 @@ def test_attention_over_packed_sequences_is_that_of_each():
             alone = one.unflatten(-1, [2, 4]).transpose(0, 1)
             wanted = attend(alone, alone, alone).transpose(0, 1)
             torch.testing.assert_close(got, wanted)
+
+
+class Weighted(Text):
+    """Weights of each token, and another leaf whose lengths differ from theirs."""
+
+    def __getitem__(self, number):
+        example = super().__getitem__(number)
+        length = len(example["ids"])
+        weight = torch.linspace(0, 1, length)
+        return {**example, "weight": weight, "other": torch.ones(number % 4)}
+
+
+@pytest.mark.host  # on a device it would wait for the lengths
+@pytest.mark.parametrize("collate", [None, list])
+def test_nested_leaves_of_equal_lengths_have_one_shape(collate):
+    data = Weighted()
+    upstream, kwargs = data, {**KWARGS, "batch_size": 10}
+    if collate is not None:
+        upstream = DataLoader(data, 6, collate_fn=collate)
+    loader = echobuf.torch.EchoLoader(upstream, ragged="nested", **kwargs)
+    for batch in loader:
+        ids, weight, other = batch["ids"], batch["weight"], batch["other"]
+        product = ids * weight
+        parts = (each.unbind() for each in (ids, weight, product))
+        for one, two, both in zip(*parts, strict=True):
+            assert torch.equal(one * two, both)
+        lengths = [len(each) for each in ids.unbind()]
+        assert lengths == [len(each) for each in weight.unbind()]
+        same = [len(each) for each in other.unbind()] == lengths
+        assert same == (other.offsets() is ids.offsets())
+
+
+def test_nested_leaves_of_one_source_have_one_shape():
+    mask = [t.TokenMask(mask_token=99, vocab_size=100, p=0.5)]
+    transform = {"ids": mask, "whole": [t.Source("ids")]}
+    loader = echobuf.torch.EchoLoader(
+        Text(), batch_size=10, ragged="nested", transform=transform, **KWARGS
+    )
+    for batch in loader:
+        changed = (batch["ids"] != batch["whole"]).values()
+        assert changed.shape == batch["ids"].values().shape
+    loader.close()

@@ -118,3 +118,58 @@ def test_batches_without_a_ragged_leaf_are_refused():
     loader = EchoLoader([np.zeros((4, 2))] * 5, **KWARGS)
     with pytest.raises(echobuf.OptionError, match="no leaf varies"):
         iter(loader)
+
+
+def padded_to_longest(part, kind):
+    """A batch as lhotse makes it: padded to the longest of its own examples."""
+    ids = [each["ids"] for each in part]
+    longest = max(map(len, ids))
+    rows = np.stack([np.pad(each, (0, longest - len(each))) for each in ids])
+    return {"ids": kind(rows), "label": np.array([each["label"] for each in part])}
+
+
+def as_tensor(rows):
+    return pytest.importorskip("torch").from_numpy(rows)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, as_tensor])
+@pytest.mark.parametrize("unit", ["batch", "example"])
+@pytest.mark.parametrize("ragged", ["packed", "padded"])
+def test_batches_that_upstream_padded_to_their_own_longest(ragged, unit, kind):
+    named = {"ids": ragged, "label": None}
+    kwargs = {**KWARGS, "unit": unit, "batched": True, "ragged": named}
+    if unit == "example":
+        kwargs |= {"batch_size": 4, "window": 24}
+    items = [padded_to_longest(part, kind) for part in PARTS]
+    expected = {
+        label: row.tolist()
+        for item in items
+        for label, row in zip(item["label"].tolist(), item["ids"], strict=True)
+    }
+    labels = []
+    for batch in EchoLoader(items, **kwargs):
+        for label, ids in zip(
+            batch["label"].tolist(), batch["ids"].to_list(), strict=True
+        ):
+            assert ids.tolist() == expected[label]
+            labels.append(label)
+    assert sorted(labels) == sorted(2 * [*expected])
+
+
+@pytest.mark.host
+def test_named_leaves_that_have_no_rows_and_arrays_of_arrays():
+    items = [{"ids": np.arange(4), "label": np.arange(4)}]
+    named = {"ids": "packed", "label": None}
+    with pytest.raises(
+        echobuf.SpecError, match=r"`batch\['ids'\]`.* shape \[4\].*None in"
+    ):
+        list(EchoLoader(items, ragged=named, **KWARGS))
+    rows = np.array(
+        [np.arange(n) for n in range(4)], object
+    )  # as `datasets` gives them
+    items = [{"ids": rows, "label": np.arange(4)}]
+    for batch in EchoLoader(items, ragged=named, **KWARGS):
+        assert [ids.tolist() for ids in batch["ids"].to_list()] == [
+            ids.tolist() for ids in rows
+        ]

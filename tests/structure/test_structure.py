@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import echobuf
 from echobuf import Field
 from echobuf.buffer import engine_of
-from echobuf.spec import NAMESPACE, make_spec, make_structure
+from echobuf.spec import make_spec, make_structure
+from echobuf.trees import NAMESPACE
 from helpers import WAIT_S
 from test_trees import same_keys
 

@@ -10,7 +10,8 @@ import optree
 import pytest
 
 import echobuf
-from echobuf.spec import NAMESPACE, make_structure
+from echobuf.spec import make_structure
+from echobuf.trees import NAMESPACE
 from helpers import WAIT_S
 
 pytestmark = pytest.mark.contract

@@ -5,6 +5,8 @@ that only look like those of a library that is not installed.
 """
 
 import collections
+import functools
+import types
 
 import numpy as np
 import pytest
@@ -32,7 +34,8 @@ LEAVES = [
     (np.array(["text"]), "encode it as numbers"),
     (np.array([b"bytes"]), "encode them as numbers"),
     (np.array([[1, 2], [3]], object), r"np\.pad"),
-    (np.array([np.zeros(2), np.zeros(3)], object), r"np\.pad"),
+    (np.array([np.zeros(2), np.zeros(3)], object), r"as a list, `list\(x\)`"),
+    (like("torch_geometric.data.data", "BaseData"), r"data\.edge_index\.T"),
     (np.array(["text", 1], object), "encode it as numbers"),
     (np.array([None]), "store an index"),
     (np.array([], object), "store an index"),
@@ -49,6 +52,63 @@ def test_a_leaf_that_is_no_array(leaf, line, batched):
     what = "batch" if batched else "example"
     with pytest.raises(echobuf.SpecError, match=rf"`{what}\['a'\]`.*{line}"):
         list(loader)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("framework", ["echobuf", "echobuf.torch"])
+@pytest.mark.parametrize("payload_bytes", [None, 999])
+def test_all_leaves_at_fault_are_named(framework, payload_bytes, batched):
+    leaf = np.ones((2, 3))
+    item = {"x": leaf, "name": "a", "none": None, "set": {1}, "url": "b", "at": ["c"]}
+    maker = pytest.importorskip(framework)
+    arguments = {**KWARGS, "payload_bytes": payload_bytes, "batched": batched}
+    with pytest.raises(echobuf.SpecError) as caught:
+        list(maker.EchoLoader([item] * 4, **arguments))
+    said, what = str(caught.value), "batch" if batched else "example"
+    for key in ("name", "none", "set", "url", "at"):
+        assert said.count(f"`{what}['{key}']") == 1
+    for line in ("collate_fn=lambda rows", "fill in a number", "A set has no order"):
+        assert said.count(line) == 1
+    assert f"At fault, too: `{what}['" in said
+    assert "['x']" not in said
+
+
+def test_all_leaves_of_a_later_item_and_of_a_long_list_are_named():
+    first = {"a": 1.0, "b": np.zeros(3), "c": np.zeros(2)}
+    item = {"a": "text", "b": np.zeros(4), "c": np.zeros(4)}
+    with pytest.raises(echobuf.ItemError, match=r"`example\['a'\]` is of type str"):
+        list(echobuf.EchoLoader([first, item], **KWARGS))
+    with pytest.raises(echobuf.ItemError, match=r"At fault, too: `example\['c'\]`\."):
+        list(echobuf.EchoLoader([first, item], **KWARGS))
+    items = [{"names": ["a"] * 64, "urls": ["b"] * 64}]
+    loader = echobuf.EchoLoader(items, batched=True, **KWARGS)
+    with pytest.raises(echobuf.SpecError, match=r"names'\]\[:\]`, `batch\['urls'\]\[:"):
+        list(loader)
+
+
+@pytest.mark.parametrize("beside", [3, np.arange])
+def test_another_axis_than_the_first_that_varies(beside):
+    items = [
+        {"mel": np.zeros((4, n)), "ids": beside if beside == 3 else beside(n)}
+        for n in range(2, 6)
+    ]
+    ragged = {} if beside == 3 else {"payload_bytes": 4000}
+    line = r"`example\['mel'\]` has shape \[4, 3\].*`np\.moveaxis\(x, 1, 0\)`"
+    with pytest.raises(echobuf.ItemError, match=line):
+        list(echobuf.EchoLoader(items, **{**KWARGS, **ragged}))
+
+
+@pytest.mark.parametrize("unit", ["example", "batch"])
+@pytest.mark.parametrize("payload_bytes", [None, 999])
+def test_a_first_batch_that_is_none(unit, payload_bytes):
+    size = {"batch_size": 1} if unit == "example" else {"batch_size": None}
+    arguments = {**KWARGS, **size, "unit": unit, "payload_bytes": payload_bytes}
+    loader = echobuf.EchoLoader([None, np.zeros((1, 3))], batched=True, **arguments)
+    with pytest.raises(echobuf.SpecError) as caught:
+        iter(loader)
+    assert "`batch`, the first item of upstream, is None" in str(caught.value)
+    assert "`collate_fn`" in str(caught.value)
+    assert "Field" not in str(caught.value)
 
 
 def test_a_buffer_says_it_too():
@@ -95,18 +155,64 @@ def test_torch_s_loader_says_it_too():
             list(echobuf.torch.EchoLoader([leaf], **KWARGS))
 
 
+def table(module, name, *protocols):
+    """A table of two columns, which NumPy and `iter` know nothing of."""
+    methods = {name: lambda self: None for name in protocols}
+    columns = property(lambda self: ["a", "b"])
+    return like(
+        module, name, columns=columns, __iter__=lambda self: iter("ab"), **methods
+    )
+
+
 UPSTREAMS = [
     ({"a": 1}, "yields its keys"),
     (collections.defaultdict(int), "yields its keys"),
-    *((frame, r"upstream\.to_dict") for frame in FRAMES[:1]),
+    (types.MappingProxyType({"a": np.zeros(3)}), r"`\[dict\(upstream\)\]`"),
+    (FRAMES[0], r"upstream\.to_dict\('records'\)"),
+    (FRAMES[1], r"upstream\.to_dicts\(\)"),
+    (like("polars.lazyframe.frame", "LazyFrame"), r"upstream\.collect\(\)"),
+    *(
+        (like("pyarrow.lib", name), "`__iter__` makes arrays of its batches")
+        for name in ("Table", "RecordBatch", "RecordBatchReader")
+    ),
+    (table("ours", "Table", "__dataframe__"), "the array of each column"),
+    (table("ours", "Table", "__arrow_c_stream__"), "the array of each column"),
+    (like("scipy.sparse._csr", "sparray", __iter__=None), r"row\.toarray\(\)\[0\]"),
+    (TENSOR_DICT, r"row\.to_dict\(\) for row in upstream"),
     (3, "must be an iterable"),
 ]
 
 
-@pytest.mark.parametrize(("upstream", "line"), UPSTREAMS)
-def test_an_upstream_that_yields_no_examples(upstream, line):
+@pytest.mark.parametrize("kind", ["echobuf", "echobuf.torch", "echobuf.jax", "analyze"])
+@pytest.mark.parametrize(("upstream", "line"), UPSTREAMS, ids=stable_id)
+def test_an_upstream_that_yields_no_examples(upstream, line, kind):
+    if kind == "analyze":
+        call = functools.partial(echobuf.analyze, step=print, batch_size=1)
+    else:
+        call = functools.partial(pytest.importorskip(kind).EchoLoader, **KWARGS)
     with pytest.raises(echobuf.OptionError, match=f"`upstream`.*{line}"):
-        echobuf.EchoLoader(upstream, **KWARGS)
+        call(upstream)
+    with pytest.raises(echobuf.OptionError, match=f"`upstream`.*{line}"):
+        echobuf.EchoLoader(upstream, num_workers=1, **KWARGS)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        table("datasets.arrow_dataset", "Dataset", "__arrow_c_stream__"),
+        like("polars.series", "Series", __arrow_c_stream__=None, __iter__=None),
+    ],
+)
+def test_tables_that_yield_rows_and_columns_of_numbers_are_taken(table):
+    echobuf.EchoLoader(table, **KWARGS)
+
+
+@pytest.mark.parametrize("columns", [dict, types.MappingProxyType])
+def test_a_dict_of_columns_as_the_message_says(columns):
+    upstream = columns({"a": np.arange(12), "b": np.arange(12) * 10})
+    arguments = {"batch_size": 3, "window": 6, "factor": 1}
+    for batch in echobuf.EchoLoader([dict(upstream)], batched=True, **arguments):
+        assert (batch["a"] * 10 == batch["b"]).all()
 
 
 def test_lists_of_examples_are_no_batch():

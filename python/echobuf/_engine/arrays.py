@@ -14,7 +14,7 @@ from echobuf._engine.ragged_arrays import read_one, read_stacked
 from echobuf._engine.versions import Versions
 from echobuf.errors import SpecError, message
 from echobuf.field import Field, as_example, is_ragged
-from echobuf.spec import Spec, as_array
+from echobuf.spec import Spec, as_array, of_all_leaves
 
 Array = np.ndarray[Any, Any]
 
@@ -130,26 +130,35 @@ def prepare_put(
         whole: the batch axis may be shorter than the spec says.
 
     Raises:
-        SpecError: names the leaf that does not fit.
+        SpecError: names the leaves that do not fit.
     """
     what = "batch" if stacked else "example"
     arrays: list[Any] = []
+    errors = []
     for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
-        if is_ragged(field):
-            read = read_stacked if stacked or whole else read_one
-            arrays.append(read(leaf, as_example(field), what + path))
-            continue
-        array = as_number(leaf, field, what + path)
-        if array is None:
-            array = as_array(leaf, what + path)
-        check_dtype(array, field, what + path)
-        _check_shape(array, leaf, field, what + path, stacked=stacked, whole=whole)
-        arrays.append(array if array.flags.c_contiguous else array.copy(order="C"))
+        try:
+            arrays.append(_read(leaf, field, what + path, stacked=stacked, whole=whole))
+        except SpecError as error:
+            errors.append((what + path, type(leaf), error))
+    if errors:
+        raise of_all_leaves(errors) from errors[0][2].__cause__
     if spec.is_ragged and (stacked or whole):
         _check_counts(arrays, spec, what, whole=whole)
     else:
         _check_lengths(arrays, spec, what, stacked=stacked, whole=whole)
     return arrays
+
+
+def _read(leaf: Any, field: Field, name: str, *, stacked: bool, whole: bool) -> Any:
+    if is_ragged(field):
+        read = read_stacked if stacked or whole else read_one
+        return read(leaf, as_example(field), name)
+    array = as_number(leaf, field, name)
+    if array is None:
+        array = as_array(leaf, name)
+    check_dtype(array, field, name)
+    _check_shape(array, leaf, field, name, stacked=stacked, whole=whole)
+    return array if array.flags.c_contiguous else array.copy(order="C")
 
 
 def _check_shape(
@@ -166,10 +175,15 @@ def _check_shape(
         or (whole and inner[1:] == field.shape[1:] and inner[0] <= field.shape[0])
     )
     if not fits:
-        # Then they differ on axis 0 alone.
-        varies = array.ndim == len(wanted) > stacked and inner[1:] == field.shape[1:]
+        axes = [
+            axis
+            for axis, extent in enumerate(field.shape)
+            if array.ndim == len(wanted) and inner[axis] != extent
+        ]
         hint = " " + (
-            _of_batches(array, field) if whole else hints.to_fit(leaf, varies=varies)
+            _of_batches(array, field)
+            if whole
+            else hints.to_fit(leaf, varies=axes[0] if len(axes) == 1 else None)
         )
         if stacked and inner == field.shape[1:]:
             hint = " To put one example, use `put`."
@@ -190,7 +204,8 @@ def _of_batches(array: Array, field: Field) -> str:
         )
     return (
         "Batches may differ in length alone: pad the examples of all batches to one "
-        "shape in `collate_fn`."
+        "shape in `collate_fn`. Or let axis 1 vary: say which leaves do to a loader, "
+        "`ragged={'tokens': 'padded', 'label': None}`, with `payload_bytes=`."
     )
 
 

@@ -24,6 +24,7 @@ from echobuf.errors import (
     SpecError,
     StateError,
 )
+from echobuf.metadata import warn_of_lost
 from echobuf.options import Options, check_timeout
 from echobuf.reuse_state import read_losses
 from echobuf.spec import (
@@ -98,6 +99,7 @@ class Engine:
             check_example_axes(self.spec)
         ragged.check(self.spec, options, borrowed=borrowed is not None)
         self.epoch = 0
+        self._is_first = True  # what is put next, where the core does not take it
         self.output = make_output_spec(
             self.spec, transform, whole=options.whole_batches
         )
@@ -114,7 +116,7 @@ class Engine:
             shared=shared and not self.spec.is_ragged,
             borrowed=borrowed,
         )
-        self.termination = Termination(self.backend)
+        self.termination = Termination(self.backend, options)
         self.core: AnyCore = self.backend.core
         self.put_all = self.core.put_all
         self.functions: BatchFunctions | None = None
@@ -185,6 +187,8 @@ class Engine:
         """Convert and put a tree that the core has not taken as it is, or raise."""
         refused: tuple[int, int] | None = outcome
         if outcome[0] == _core.MISMATCH:
+            if self._is_first:
+                self.look_at(tree, "batch" if stacked else "example")
             try:
                 refused = put_tree(
                     self.core,
@@ -203,6 +207,11 @@ class Engine:
             raise other_count(versions, refused[1])
         if refused is not None:
             self.refuse_put(*refused)
+
+    def look_at(self, tree: Any, what: str) -> None:
+        """Warn of arrays in the first tree whose attributes batches do not have."""
+        self._is_first = False
+        warn_of_lost(tree, what)
 
     def _check_sizes(self, arrays: list[Any], stacked: bool) -> None:
         """Raise for an example larger than a segment's share, or than a row."""

@@ -15,6 +15,7 @@ from echobuf.batch_info import BatchInfo
 from echobuf.errors import OptionError
 from echobuf.field import Field
 from echobuf.spec import Spec, describe, make_spec
+from echobuf.trees import NAMESPACE
 
 if TYPE_CHECKING:
     from echobuf._engine.backends import HostBackend
@@ -67,6 +68,8 @@ def add_info(output: OutputSpec, *, whole: bool) -> OutputSpec:
         output: of batches.
         whole: it is of whole batches.
     """
+    import optree
+
     shape = output.spec.fields[0].shape[:1] if whole else ()
     info = BatchInfo(
         index=Field(shape, np.int64),
@@ -75,9 +78,16 @@ def add_info(output: OutputSpec, *, whole: bool) -> OutputSpec:
         version=Field(shape, np.int64),
     )
     count = len(info)
+    more = make_spec(info)
 
     def extended(spec: Spec) -> Spec:
-        return make_spec((spec.treespec.unflatten(spec.fields), info))
+        pair = [spec.treespec, more.treespec]
+        paths = [f"[0]{path}" for path in spec.paths]
+        return Spec(
+            optree.treespec_tuple(pair, namespace=NAMESPACE),
+            spec.fields + more.fields,
+            (*paths, *(f"[1]{path}" for path in more.paths)),
+        )
 
     return dataclasses.replace(
         output,

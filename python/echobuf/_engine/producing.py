@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from echobuf._engine.engine import AnyCore, Engine
-from echobuf.errors import OptionError
+from echobuf._engine.ragged_forms import RaggedLeaf, split
+from echobuf._engine.waits import show_full, waits_for_itself
+from echobuf.errors import ClosedError, OptionError
+from echobuf.field import is_ragged
+from echobuf.progress import slice_s, watching
+from echobuf.spec import Spec, as_array
+from echobuf.trees import stand_for
 
 
 class Producing:
@@ -13,6 +22,7 @@ class Producing:
 
     _engine: Engine
     _core: AnyCore
+    _drawn_by: int | None = None  # the thread of the last draw
 
     def put(
         self, example: Any, timeout: float | None = None, version: int | None = None
@@ -42,11 +52,12 @@ class Producing:
         if timeout is not None:
             timeout = self._engine.check_timeout(timeout)
         if version is not None:
-            self._engine.put_versioned(example, False, timeout, version)
+            self._put_versioned(example, False, timeout, version)
             return
-        outcome = self._core.put_tree(example, False, timeout)
+        wait = slice_s() if timeout is None else timeout
+        outcome = self._core.put_tree(example, False, wait)
         if outcome is not None:
-            self._engine.put_otherwise(outcome, example, False, timeout)
+            self._put_otherwise(outcome, example, False, timeout)
 
     def put_batch(
         self, batch: Any, timeout: float | None = None, version: Any = None
@@ -72,11 +83,68 @@ class Producing:
         if timeout is not None:
             timeout = self._engine.check_timeout(timeout)
         if version is not None:
-            self._engine.put_versioned(batch, True, timeout, version)
+            self._put_versioned(batch, True, timeout, version)
             return
-        outcome = self._core.put_tree(batch, True, timeout)
+        wait = slice_s() if timeout is None else timeout
+        outcome = self._core.put_tree(batch, True, wait)
         if outcome is not None:
-            self._engine.put_otherwise(outcome, batch, True, timeout)
+            self._put_otherwise(outcome, batch, True, timeout)
+
+    def _put_otherwise(
+        self, outcome: tuple[int, int], tree: Any, stacked: bool, timeout: float | None
+    ) -> None:
+        wait = slice_s() if timeout is None else timeout
+        try:
+            self._engine.put_otherwise(outcome, tree, stacked, wait)
+        except TimeoutError as error:
+            if timeout is not None:
+                raise
+            self._put_late(tree, stacked, error.accepted, None)  # type: ignore[attr-defined]
+
+    def _put_versioned(
+        self, tree: Any, stacked: bool, timeout: float | None, version: Any
+    ) -> None:
+        wait = slice_s() if timeout is None else timeout
+        try:
+            self._engine.put_versioned(tree, stacked, wait, version)
+        except TimeoutError as error:
+            if timeout is not None:
+                raise
+            self._put_late(tree, stacked, error.accepted, version)  # type: ignore[attr-defined]
+
+    def _put_late(self, tree: Any, stacked: bool, accepted: int, version: Any) -> None:
+        """Put what is left of a tree, and report the wait if it is for this thread.
+
+        Args:
+            tree: an example, or examples stacked on axis 0.
+            stacked: which of the two it is.
+            accepted: the examples of it that were put.
+            version: as for `put_batch`.
+        """
+        engine = self._engine
+        report: AbstractContextManager[None] = nullcontext()
+        if accepted:
+            tree = _rest_of(tree, engine.spec, accepted, whole=engine.whole_batches)
+            version = version[accepted:] if np.ndim(version) else version
+        if waits_for_itself(self._drawn_by):
+            report = watching("room", self._describe_full, slice_s() or 0.0)
+        try:
+            with report:
+                if version is None:
+                    engine.put(tree, stacked)
+                else:
+                    engine.put_versioned(tree, stacked, None, version)
+        except ClosedError as error:
+            error.accepted += accepted
+            raise
+
+    def _describe_full(self) -> str:
+        engine = self._engine
+        full = show_full(engine.options, *engine.termination.counts())
+        return (
+            f"room in a buffer: {full}; call `next_batch`, from another thread than "
+            "the one that puts"
+        )
 
     def close(self) -> None:
         """Mark the end of upstream; the resident examples are still served.
@@ -94,3 +162,18 @@ class Producing:
             self._engine.ready()  # a buffer whose context was left says that first
             raise OptionError(f"`exc` is {exc!r}; it must be an exception.")
         self._engine.fail(exc)
+
+
+def _rest_of(tree: Any, spec: Spec, accepted: int, *, whole: bool) -> Any:
+    """Return stacked examples, or several whole batches, without the first ones."""
+    rest: list[Any] = []
+    leaves = spec.flatten(tree, "batch")
+    for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
+        name = "batch" + path
+        parts = split(leaf, name) if is_ragged(field) and not whole else None
+        if parts is not None:
+            rest.append(RaggedLeaf(parts, name)[accepted:])
+        else:
+            stacked = leaf if isinstance(leaf, list) else as_array(leaf, name)
+            rest.append(stacked[accepted:])
+    return stand_for(spec.treespec, rest)

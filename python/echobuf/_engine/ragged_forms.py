@@ -16,7 +16,8 @@ from echobuf import hints
 from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.ragged import Packed, Padded
-from echobuf.spec import as_array, flatten_with_paths
+from echobuf.spec import as_array
+from echobuf.trees import map_leaves
 
 Array = np.ndarray[Any, Any]
 Parts = tuple[Any, Any] | list[Any]
@@ -122,8 +123,7 @@ def bytes_as_array(leaf: Any) -> Any:
 
 def as_arrays(tree: Any) -> Any:
     """Return a tree of an example whose leaves of bytes are arrays."""
-    _, leaves, treespec = flatten_with_paths(tree)
-    return treespec.unflatten(bytes_as_array(leaf) for leaf in leaves)
+    return map_leaves(bytes_as_array, tree)
 
 
 # ---- torch's

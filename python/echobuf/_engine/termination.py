@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from echobuf import _core
 from echobuf._engine.backends import HostBackend
+from echobuf._engine.waits import show_fresh, show_full
 from echobuf.errors import (
     ClosedError,
     DeviceError,
@@ -19,6 +20,8 @@ from echobuf.errors import (
     describe,
     message,
 )
+from echobuf.options import Options
+from echobuf.stats import make_stats
 
 if TYPE_CHECKING:
     from echobuf.cuda.backend import CudaBackend
@@ -54,13 +57,16 @@ def raise_for_code(code: int) -> None:
     raise ClosedError(_LEFT)
 
 
-def raise_for_put(code: int, accepted: int, *, failed: bool) -> NoReturn:
+def raise_for_put(
+    code: int, accepted: int, *, failed: bool, full: str = ""
+) -> NoReturn:
     """Raise for a put that the core has ended.
 
     Args:
         code: why.
         accepted: how many examples it had put by then.
         failed: whether `fail` was called.
+        full: what is in the ring, where it stayed full.
     """
     error: EchobufError | TimeoutError
     if code == _core.FORKED:
@@ -70,7 +76,7 @@ def raise_for_put(code: int, accepted: int, *, failed: bool) -> NoReturn:
     if code == _core.TIMEOUT:
         error = TimeoutError(
             f"the ring stayed full until `timeout`; {_show_count(accepted)} put. "
-            "Draw batches meanwhile, or wait longer."
+            f"{full}Draw batches meanwhile, or wait longer."
         )
     elif code == _core.LEFT:
         error = ClosedError(f"{_LEFT} {_show_count(accepted)} put.")
@@ -85,17 +91,20 @@ def raise_for_put(code: int, accepted: int, *, failed: bool) -> NoReturn:
     raise error
 
 
-def raise_for_draw(code: int, upstream_error: BaseException | None) -> NoReturn:
+def raise_for_draw(
+    code: int, upstream_error: BaseException | None, fresh: str
+) -> NoReturn:
     """Raise for a draw that the core has ended without a batch.
 
     Args:
         code: why.
         upstream_error: what `fail` was called with.
+        fresh: how many examples are there, where they were too few.
     """
     if code == _core.FINISHED:
         raise StopIteration
     if code == _core.TIMEOUT:
-        raise TimeoutError("no batch was ready before `timeout`.")
+        raise TimeoutError(f"no batch was ready before `timeout`{fresh}.")
     if code == _core.FAILED:
         if upstream_error is None:
             raise ClosedError(
@@ -153,10 +162,12 @@ class Termination:
 
     Args:
         backend: where the buffer is.
+        options: the buffer's.
     """
 
-    def __init__(self, backend: HostBackend | CudaBackend) -> None:
+    def __init__(self, backend: HostBackend | CudaBackend, options: Options) -> None:
         self._backend = backend
+        self._options = options
         self._upstream_error: BaseException | None = None
         self._past_error: BaseException | None = None  # of the epoch before
         # Returns the error of a server whose slots the buffer borrows no longer.
@@ -187,7 +198,11 @@ class Termination:
         except DeviceError as error:
             error.accepted = accepted
             raise
-        raise_for_put(code, accepted, failed=self._upstream_error is not None)
+        full = ""
+        if code == _core.TIMEOUT:
+            full = f"In all {show_full(self._options, *self.counts())}. "
+        failed = self._upstream_error is not None
+        raise_for_put(code, accepted, failed=failed, full=full)
 
     def end_next(self, code: int) -> NoReturn:
         """Raise for a draw that has ended without a batch."""
@@ -199,7 +214,18 @@ class Termination:
         if error is None and self.cut_off is not None:
             error = self.cut_off()
         self._check_device(code)
-        raise_for_draw(code, error)
+        fresh = ""
+        if code == _core.TIMEOUT:
+            fresh = f": {show_fresh(self._options, self.counts()[0])}"
+        raise_for_draw(code, error, fresh)
+
+    def counts(self) -> tuple[int, int]:
+        """Return the fresh examples of this epoch, and the draws served."""
+        raw = self._backend.core.stats()
+        if isinstance(raw, int):  # the next call raises for it
+            return 0, 0
+        stats = make_stats(raw)
+        return stats.fresh, stats.served
 
     def _check_device(self, code: int) -> None:
         """Raise if the call was refused because the device is lost."""

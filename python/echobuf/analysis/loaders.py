@@ -21,7 +21,7 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.pool_reader import PoolReader
 from echobuf.loader.readers import ThreadReader
 from echobuf.loader.source import Order
-from echobuf.spec import NAMESPACE
+from echobuf.trees import NAMESPACE
 from echobuf.workers.settings import WorkerSettings
 
 _END = object()

@@ -14,7 +14,8 @@ import optree
 from echobuf._engine.ragged_forms import RaggedLeaf, bytes_as_array
 from echobuf.field import is_ragged, row_bytes
 from echobuf.loader.ragged_batches import BatchReader
-from echobuf.spec import NAMESPACE, Spec
+from echobuf.spec import Spec, shape_of
+from echobuf.trees import NAMESPACE
 
 _MOST = 10_000  # examples whose lengths are kept
 _DEVIATIONS = 3.0  # that a segment may be above its mean: one of a thousand is
@@ -148,7 +149,7 @@ class LengthReader:
 def _length(leaf: Any) -> int:
     if isinstance(leaf, RaggedLeaf):
         return len(leaf)
-    shape: tuple[int, ...] = getattr(leaf, "shape", ())
+    shape = shape_of(leaf)
     return int(shape[0]) if len(shape) else 0
 
 

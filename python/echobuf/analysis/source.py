@@ -32,7 +32,8 @@ from echobuf.loader.source import (
     loader_batch_size,
     yields_batches,
 )
-from echobuf.spec import NAMESPACE, make_spec
+from echobuf.spec import copy_leaf, make_spec
+from echobuf.trees import NAMESPACE, stand_for
 
 _LOADERS = {"torch": "echobuf.torch", "jax": "echobuf.jax", "jaxlib": "echobuf.jax"}
 
@@ -165,7 +166,8 @@ class Source:
             self._take_first(item)
         elif self.has_batch:
             return
-        self.kept.append(item)
+        copied = optree.tree_map(copy_leaf, item, namespace=NAMESPACE)
+        self.kept.append(copied)
         self._kept_examples += self.examples_in(item)
         if self._packs:
             self.batch_size = self._examples_a_batch()
@@ -189,7 +191,7 @@ class Source:
         if self._ragged is not None:
             assert internals.starter.buffer is not None
             spec = engine_of(internals.starter.buffer).spec
-            self.spec = spec.treespec.unflatten(spec.fields)
+            self.spec = stand_for(spec.treespec, spec.fields)
             self.batch_size = loader.stats().served
         internals.end_epoch()
         return batch
@@ -244,7 +246,7 @@ class Source:
         else:
             check_example(first)
         spec = make_spec(first)
-        return spec.treespec.unflatten(spec.fields)
+        return stand_for(spec.treespec, spec.fields)
 
     # ---- length
 

@@ -14,7 +14,7 @@ import optree
 from echobuf.analysis.source import raised_at
 from echobuf.analysis.timings import Clock, Phase, Timings
 from echobuf.errors import DeviceError, OptionError, StepError, describe
-from echobuf.spec import NAMESPACE
+from echobuf.trees import NAMESPACE
 
 _WARM_UP = 0.4  # largest share of the phase for the warm-up
 _SETTLED = 1.25  # slowest over quickest of the last calls, at which they are settled

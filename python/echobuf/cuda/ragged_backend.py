@@ -67,6 +67,7 @@ class RaggedCudaBackend(CudaBackend):
             self._why_no_graph = _BY_CHAINS
         self._captured: list[int] = []  # rows that captured leaves have room for
         self._make: Callable[..., Any] = Ragged if self._is_packed else Padded
+        self._sources = [*range(len(self._spec.fields))]
         self._rests = [
             field.shape[1:]
             if self._options.whole_batches and not is_ragged(field)
@@ -96,9 +97,15 @@ class RaggedCudaBackend(CudaBackend):
         spec = self._empty_batch()
         self._arrays = self._device.tensors(spec, (), self._flat(dtypes, None))
 
-    def use_maker(self, make: Callable[..., Any]) -> None:
-        """Make ragged leaves by `make(values, index)` from now on."""
-        self._make = make
+    def use_maker(self, make: Callable[..., Any], sources: list[int]) -> None:
+        """Make ragged leaves by `make(values, index)` from now on.
+
+        Args:
+            make: makes a leaf.
+            sources: which leaf of the records each is made from; those of one source
+                are of equal lengths, and have one index.
+        """
+        self._make, self._sources = make, sources
 
     # ---- batches
 
@@ -192,10 +199,15 @@ class RaggedCudaBackend(CudaBackend):
 
     def _join(self, leaves: list[Any]) -> list[Any]:
         each = iter(leaves)
-        return [
-            self._make(next(each), next(each)) if ragged else next(each)
-            for ragged in self._are_ragged
-        ]
+        indices: dict[int, Any] = {}
+        joined = []
+        for ragged, source in zip(self._are_ragged, self._sources, strict=True):
+            leaf = next(each)
+            if ragged:
+                index = next(each)
+                leaf = self._make(leaf, indices.setdefault(source, index))
+            joined.append(leaf)
+        return joined
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
         """Draw the next batch into the caller's arrays, or into a graph.

@@ -9,7 +9,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import optree
 
 from echobuf import hints, nodes
 from echobuf._engine.backends import HostBackend
@@ -20,7 +19,7 @@ from echobuf.errors import OptionError, SpecError
 from echobuf.jax import arrays
 from echobuf.jax.arrays import Placement
 from echobuf.loader.adapter import Adapter
-from echobuf.spec import NAMESPACE
+from echobuf.trees import flatten, map_leaves
 
 
 class ItemAdapter(Adapter):
@@ -31,9 +30,13 @@ class ItemAdapter(Adapter):
     def __init__(self) -> None:
         self._has_tensors = False
 
+    def learn(self, item: Any) -> None:
+        """Make nodes of the containers that JAX knows."""
+        nodes.learn_of_jax(item)
+
     def read_first(self, item: Any) -> Any:
         """Read the first item, and register its containers."""
-        nodes.learn_of_jax(item)
+        self.learn(item)
         self._has_tensors = _has_tensors(item)
         return self.reader()(item)
 
@@ -114,13 +117,13 @@ def _has_tensors(item: Any) -> bool:
     if "torch" not in sys.modules:
         return False
     kind = sys.modules["torch"].Tensor
-    leaves = optree.tree_leaves(item, namespace=NAMESPACE)
+    leaves, _ = flatten(item)
     return any(isinstance(leaf, kind | RaggedLeaf) for leaf in leaves)
 
 
 def _read_tensors(item: Any) -> Any:
     """Return `item` with arrays, bit for bit, for tensors that NumPy cannot read."""
-    return optree.tree_map(_read, item, namespace=NAMESPACE)
+    return map_leaves(_read, item)
 
 
 def _read(leaf: Any) -> Any:

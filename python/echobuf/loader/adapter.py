@@ -20,9 +20,13 @@ class Adapter:
         """Say if it is a DataLoader, or the like, that makes batches."""
         return source.yields_batches(upstream)
 
+    def learn(self, item: Any) -> None:
+        """Make nodes of the containers in an item."""
+        nodes.learn(item)
+
     def read_first(self, item: Any) -> Any:
         """Return the first item, from which the spec is inferred."""
-        nodes.learn(item)
+        self.learn(item)
         return item
 
     def reader(self) -> Callable[[Any], Any]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import bisect
 import time
 from typing import TYPE_CHECKING
 
+from echobuf._engine.waits import needed_after
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import EchobufError
-from echobuf.loader.upstream_states import segments_of
 from echobuf.progress import Wait, show_seconds
-from echobuf.state import State
 from echobuf.stats import NOTHING, Stats, make_stats
 
 if TYPE_CHECKING:
@@ -61,7 +59,11 @@ class DrawWait:
             have = f"{skip:,} {what} before the loaded state are still to be skipped"
             left = skip
         else:
-            need = needed_after(self._buffer, fresh, self._feed.resume)
+            resume = self._feed.resume
+            least = 0
+            if resume is not None and resume["position"] is not None:
+                least = resume["position"]["resident_end"]
+            need = needed_after(engine_of(self._buffer).options, fresh, least)
             to_fill = "" if served else " of the window"
             have = f"{fresh:,} of {need:,} fresh {what}{to_fill} are there"
             left = need - fresh
@@ -75,26 +77,3 @@ class DrawWait:
             return f"none has come for {show_seconds(idle)}: {more}"
         rate = (self._last - self._first) / whole
         return f"{rate:.3g}/s, about {show_seconds(left / rate)} to go"
-
-
-def needed_after(buffer: EchoBuffer, fresh: int, resume: State | None) -> int:
-    """Return the number of fresh examples with which a wait at `fresh` ends.
-
-    Args:
-        buffer: that is waited for.
-        fresh: examples that are there.
-        resume: the state that its epoch goes on from.
-    """
-    options = engine_of(buffer).options
-    least = 0
-    if options.ratio is None:  # the first pass is over a quarter of the window
-        least = max((options.window + 3) // 4, options.batch_size)
-    if resume is not None and resume["position"] is not None:
-        least = max(least, resume["position"]["resident_end"])
-    if fresh < least:
-        return least
-    start_of, _ = segments_of(options)
-    most = 1
-    while start_of(most) <= fresh:
-        most *= 2
-    return start_of(bisect.bisect_right(range(most), fresh, key=start_of))

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import optree
-
 from echobuf import state
 from echobuf.arguments import check_int
 from echobuf.buffer import EchoBuffer, engine_of
@@ -22,7 +20,8 @@ from echobuf.loader.ragged_batches import (
 from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest, has_rows
 from echobuf.loader.ragged_items import infer_example as infer_ragged_example
 from echobuf.options import Options, check_factor, check_options
-from echobuf.spec import NAMESPACE, make_spec
+from echobuf.spec import make_spec
+from echobuf.trees import flatten, stand_for
 
 _DEFAULT_BATCHES = 32  # in a window, where nothing else is said
 
@@ -170,10 +169,11 @@ class Plan:
                 raise OptionError(
                     f"{self.options.ragged.given}, but in the first batch no leaf "
                     "varies in length: all are taken for arrays that are stacked. "
-                    "Yield a list of arrays, one for each example, at each leaf that "
-                    "does (a DataLoader: `collate_fn=list`), and name these leaves, "
-                    "`ragged={'tokens': 'packed', 'label': None}`, in a pytree like a "
-                    "batch; or leave the arguments for ragged leaves out."
+                    "Name those that do, `ragged={'tokens': 'packed', 'label': None}`, "
+                    "in a pytree like a batch, and yield a list of arrays, one for "
+                    "each example, at each of them (a DataLoader: `collate_fn=list`), "
+                    "or an array padded to the longest of its batch; or leave the "
+                    "arguments for ragged leaves out."
                 )
             raise OptionError(
                 f"{self.options.ragged.given}, but in what upstream yields first no "
@@ -192,11 +192,11 @@ class Plan:
         """
         if request.flags is not None:
             return request.flags
-        leaves, treespec = optree.tree_flatten(first, namespace=NAMESPACE)
+        leaves, treespec = flatten(first)
         if request.form is not None and treespec.is_leaf():
             return True
         if self.options.ragged.pack_to is not None:
-            return treespec.unflatten(map(has_rows, leaves))
+            return stand_for(treespec, map(has_rows, leaves))
         return None
 
     def _learn_size(self, length: int) -> None:

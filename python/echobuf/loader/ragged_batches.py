@@ -16,13 +16,8 @@ from echobuf.errors import SpecError, message
 from echobuf.field import Field
 from echobuf.loader.ragged_items import flags_of
 from echobuf.ragged import Padded, Ragged
-from echobuf.spec import (
-    NAMESPACE,
-    about_lists,
-    as_array,
-    as_first_array,
-    flatten_with_paths,
-)
+from echobuf.spec import about_lists, as_array, first_arrays, shape_of
+from echobuf.trees import NAMESPACE, flatten_with_paths, stand_for
 
 _BYTES = (bytes, bytearray)
 
@@ -32,7 +27,8 @@ class BatchReader:
     """A reader of batches some of whose leaves are ragged.
 
     A batch is a pytree with a list of arrays, an `echobuf.Ragged`, a jagged nested
-    tensor or an Arrow array of lists at each ragged leaf; or it is a list of examples.
+    tensor or an Arrow array of lists at each ragged leaf, or an array of examples that
+    are padded to the longest of their batch; or it is a list of examples.
 
     Attributes:
         treespec: the structure of an example.
@@ -61,7 +57,7 @@ class BatchReader:
             self._read(leaf, is_one, "batch" + path.codify(""))
             for leaf, is_one, path in zip(leaves, self.ragged, paths, strict=True)
         ]
-        return self.treespec.unflatten(read)
+        return stand_for(self.treespec, read)
 
     def before(self, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return a function that calls `read` with the batch that `wrap` returns."""
@@ -78,7 +74,26 @@ class BatchReader:
         if not is_one:
             return _stack(leaf, name) if self.of_examples else leaf
         parts = split(leaf, name)
-        return leaf if parts is None else RaggedLeaf(parts, name)
+        return RaggedLeaf(_rows_of(leaf, name) if parts is None else parts, name)
+
+
+def _rows_of(leaf: Any, name: str) -> tuple[Any, Any] | list[Any]:
+    """Return the parts of an array of arrays, or of examples padded to one length."""
+    shape = shape_of(leaf)
+    if isinstance(leaf, np.ndarray) and leaf.dtype == object and len(shape) == 1:
+        return list(leaf)
+    if len(shape) < 2:
+        raise SpecError(
+            f"`{name}` is of type {type(leaf).__name__}, of shape {list(shape)}, but "
+            "said to be ragged, so it must be a list of arrays, or one array [n, "
+            "length, ...]. Put None in its place in `ragged`, where its length does "
+            "not vary."
+        )
+    count, length, *rest = shape
+    offsets = np.arange(count + 1, dtype=np.int64) * length
+    if not hints.is_of(leaf, "torch", "Tensor"):
+        leaf = as_array(leaf, name)
+    return leaf.reshape(count * length, *rest), offsets
 
 
 def _stack(column: list[Any], name: str) -> Any:
@@ -140,7 +155,7 @@ def _varies(column: tuple[Any, ...]) -> bool:
     """Return True if the leaves of examples are bytes, or of different lengths."""
     if isinstance(column[0], _BYTES):
         return True
-    return len({tuple(getattr(each, "shape", ()))[:1] for each in column}) > 1
+    return len({shape_of(each)[:1] for each in column}) > 1
 
 
 def _is_plain(first: Any, batch_size: int | None) -> bool:
@@ -156,7 +171,7 @@ def _is_plain(first: Any, batch_size: int | None) -> bool:
     if batch_size is not None and batch_size in lists:
         return False
     dense = [leaf for leaf in leaves if not _is_column(leaf, False)]
-    return len({tuple(getattr(leaf, "shape", ()))[:1] for leaf in dense}) <= 1
+    return len({shape_of(leaf)[:1] for leaf in dense}) <= 1
 
 
 def _is_column(node: Any, lists_are_leaves: bool) -> bool:
@@ -170,9 +185,7 @@ def _is_column(node: Any, lists_are_leaves: bool) -> bool:
 def _is_list_of_arrays(node: Any) -> bool:
     if not isinstance(node, list) or not node:
         return False
-    return all(
-        isinstance(each, _BYTES) or len(getattr(each, "shape", ())) > 0 for each in node
-    )
+    return all(isinstance(each, _BYTES) or len(shape_of(each)) > 0 for each in node)
 
 
 def infer_batch(batch: Any) -> tuple[Any, int]:
@@ -183,17 +196,17 @@ def infer_batch(batch: Any) -> tuple[Any, int]:
     """
     paths, leaves, treespec = flatten_with_paths(batch)
     fields, lengths = [], []
-    for path, leaf in zip(paths, leaves, strict=True):
-        name = "batch" + path
+    dense = [0 if isinstance(leaf, RaggedLeaf) else leaf for leaf in leaves]
+    arrays = first_arrays(batch, dense, paths, "batch")
+    for path, leaf, array in zip(paths, leaves, arrays, strict=True):
         if isinstance(leaf, RaggedLeaf):
             fields.append(leaf.infer())
             lengths.append(len(leaf))
             continue
-        array = as_first_array(leaf, name)
         if array.ndim == 0:
             raise SpecError(
-                f"`{name}` is a scalar; with batched=True every leaf has the batch "
-                "axis as axis 0. Pass batched=False if upstream yields examples."
+                f"`batch{path}` is a scalar; with batched=True every leaf has the "
+                "batch axis as axis 0. Pass batched=False if upstream yields examples."
                 f"{about_lists(batch, 'batch')}"
             )
         fields.append(Field(array.shape[1:], array.dtype))
@@ -204,4 +217,4 @@ def infer_batch(batch: Any) -> tuple[Any, int]:
             "the same number. Pass batched=False if upstream yields examples, or say "
             "which leaves are ragged: `ragged` may be a pytree like a batch."
         )
-    return treespec.unflatten(fields), lengths[0] if lengths else 0
+    return stand_for(treespec, fields), lengths[0]

@@ -10,7 +10,14 @@ from echobuf._engine.ragged_forms import bytes_as_array
 from echobuf._engine.termination import upstream_failed
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field
-from echobuf.spec import NAMESPACE, about_lists, as_first_array, flatten_with_paths
+from echobuf.spec import about_lists, copy_leaf, first_arrays, shape_of
+from echobuf.trees import (
+    NAMESPACE,
+    flatten_with_paths,
+    leaves_of,
+    map_leaves,
+    stand_for,
+)
 
 MOST_AHEAD = 256  # items that are looked at, so that their lengths are seen to vary
 
@@ -20,9 +27,15 @@ class Ahead(Iterator[Any]):
 
     Args:
         items: of upstream.
+        first: the item before them, taken already.
+
+    Attributes:
+        first: the same; a copy once `look` was called, as upstream may have used its
+            memory again.
     """
 
-    def __init__(self, items: Iterator[Any]) -> None:
+    def __init__(self, items: Iterator[Any], first: Any) -> None:
+        self.first = first
         self._items = items
         self._taken: deque[Any] = deque()
         self._error: Exception | None = None
@@ -37,10 +50,11 @@ class Ahead(Iterator[Any]):
         return next(self._items)
 
     def look(self, most: int) -> Iterator[Any]:
-        """Yield the items that come next, up to `most`, and keep them.
+        """Yield copies of the items that come next, up to `most`, and keep them.
 
         An error of upstream's ends it, and is raised where the item would have been.
         """
+        self.first = map_leaves(copy_leaf, self.first)
         for _ in range(most):
             try:
                 item = next(self._items)
@@ -49,8 +63,8 @@ class Ahead(Iterator[Any]):
             except Exception as error:
                 self._error = error
                 return
-            self._taken.append(item)
-            yield item
+            self._taken.append(map_leaves(copy_leaf, item))
+            yield self._taken[-1]
 
     def note(self, error: Exception) -> None:
         """Note an error of what was looked at, which is raised again in its place."""
@@ -124,7 +138,7 @@ def flags_of(flags: Any, treespec: Any, what: str) -> list[bool]:
         OptionError: the tree has another structure.
     """
     try:
-        return [flag is True for flag in treespec.flatten_up_to(flags)]
+        return [flag is True for flag in leaves_of(flags, treespec)]
     except (ValueError, TypeError) as error:
         raise OptionError(
             f"`ragged` has another structure than `{what}`: {message(error)} Give "
@@ -150,17 +164,11 @@ def infer_example(first: Any, more: Iterator[Any], flags: Any) -> Any:
     """
     paths, leaves, treespec = flatten_with_paths(first)
     hint = about_lists(first, "example")
-    if not leaves or hint:
+    if hint:
         raise SpecError(
             f"`example`, the first item of upstream, has lists of numbers.{hint}"
-            if hint
-            else f"`example`, the first item of upstream, is {first!r}, which has no "
-            "leaves; yield at least one array."
         )
-    arrays = [
-        as_first_array(bytes_as_array(leaf), "example" + path)
-        for leaf, path in zip(leaves, paths, strict=True)
-    ]
+    arrays = first_arrays(first, map(bytes_as_array, leaves), paths, "example")
     shapes: list[tuple[Any, ...]] = [array.shape for array in arrays]
     ragged = [isinstance(leaf, bytes | bytearray) for leaf in leaves]
     if flags is not None:
@@ -184,15 +192,16 @@ def infer_example(first: Any, more: Iterator[Any], flags: Any) -> Any:
                 "the axis that varies to the front, or pad or cut the other axes to "
                 "one shape."
             )
-    return treespec.unflatten(
+    fields = [
         Field((None, *shape[1:]) if is_one else shape, array.dtype)
         for is_one, shape, array in zip(ragged, shapes, arrays, strict=True)
-    )
+    ]
+    return stand_for(treespec, fields)
 
 
 def has_rows(leaf: Any) -> bool:
     """Return True for bytes, and for an array that is no scalar."""
-    return isinstance(leaf, bytes | bytearray) or len(getattr(leaf, "shape", ())) > 0
+    return isinstance(leaf, bytes | bytearray) or len(shape_of(leaf)) > 0
 
 
 def _find_varying(
@@ -208,11 +217,11 @@ def _find_varying(
     """
     while fixed and (item := next(more, None)) is not None:
         try:
-            leaves = treespec.flatten_up_to(item)
+            leaves = leaves_of(item, treespec)
         except (ValueError, TypeError):
             return  # the buffer says what is wrong
         for i in [*fixed]:
-            shape = tuple(getattr(leaves[i], "shape", ()))
+            shape = shape_of(leaves[i])
             is_alike = len(shape) == len(shapes[i]) and shape[1:] == shapes[i][1:]
             if not is_alike:
                 others.setdefault(i, shape)

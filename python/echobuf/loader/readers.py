@@ -127,6 +127,8 @@ class ThreadReader:
     def feed(self, engine: Sink, request: FeedRequest) -> Feeder:
         """Begin; the examples that are not needed are skipped."""
         start, read = request.start, self._adapter.reader()
+        if isinstance(start.items, Ahead):
+            start.first = start.items.first
         if request.batch_reader is not None:
             read = request.batch_reader.before(read)
         return Feeder(

@@ -11,12 +11,13 @@ from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.arguments import as_int
 from echobuf.errors import OptionError, SpecError, UpstreamError, show
 from echobuf.field import Field
-from echobuf.spec import (
-    NAMESPACE,
-    about_lists,
-    as_array,
-    as_first_array,
+from echobuf.spec import about_lists, as_array, first_arrays
+from echobuf.trees import (
+    flatten,
     flatten_with_paths,
+    map_leaves,
+    paths_of_none,
+    stand_for,
 )
 
 _END = object()
@@ -80,13 +81,7 @@ def is_one_shot(items: Iterator[Any]) -> bool:
 def check_example(item: Any) -> None:
     """Refuse a first item without leaves, or with some that cannot be stored."""
     paths, leaves, _ = flatten_with_paths(item)
-    if not leaves:
-        raise SpecError(
-            f"`example`, the first item of upstream, is {show(item)}, which has no "
-            f"leaves; yield at least one array.{about_lists(item, 'example')}"
-        )
-    for path, leaf in zip(paths, leaves, strict=True):
-        as_first_array(leaf, "example" + path)
+    first_arrays(item, leaves, paths, "example")
 
 
 def refuse_none(item: Any, what: str) -> None:
@@ -96,10 +91,11 @@ def refuse_none(item: Any, what: str) -> None:
         item: the first of upstream.
         what: its name in the error: "example" or "batch".
     """
-    paths, leaves, _ = flatten_with_paths(item, is_leaf=lambda node: node is None)
-    for path, leaf in zip(paths, leaves, strict=True):
-        if leaf is None and path:
-            as_first_array(leaf, what + path)
+    paths, leaves, treespec = flatten_with_paths(item)
+    empty = [path for path in paths_of_none(treespec) if path]
+    if empty:
+        leaves = [0 if isinstance(leaf, RaggedLeaf) else leaf for leaf in leaves]
+        first_arrays(item, [*leaves, *[None] * len(empty)], [*paths, *empty], what)
 
 
 def infer_example(batch: Any) -> tuple[Any, int]:
@@ -107,13 +103,12 @@ def infer_example(batch: Any) -> tuple[Any, int]:
     paths, leaves, treespec = flatten_with_paths(batch)
     fields = []
     lengths = []
-    for path, leaf in zip(paths, leaves, strict=True):
-        name = "batch" + path
-        array = as_first_array(leaf, name)
+    arrays = first_arrays(batch, leaves, paths, "batch")
+    for path, array in zip(paths, arrays, strict=True):
         if array.ndim == 0:
             raise SpecError(
-                f"`{name}` is a scalar; with batched=True every leaf has the batch "
-                "axis as axis 0. Pass batched=False if upstream yields examples."
+                f"`batch{path}` is a scalar; with batched=True every leaf has the "
+                "batch axis as axis 0. Pass batched=False if upstream yields examples."
                 f"{_about_lists(batch)}"
             )
         fields.append(Field(array.shape[1:], array.dtype))
@@ -124,7 +119,7 @@ def infer_example(batch: Any) -> tuple[Any, int]:
             "must be equal. Pass batched=False if upstream yields examples."
             f"{_about_lists(batch)}"
         )
-    return treespec.unflatten(fields), lengths[0] if lengths else 0
+    return stand_for(treespec, fields), lengths[0]
 
 
 def _about_lists(batch: Any) -> str:
@@ -144,34 +139,26 @@ def infer_whole(batch: Any, batch_size: int | None) -> Any:
 
 def as_whole(example: Any, extent: int) -> Any:
     """Return the spec of batches of `extent` examples, from that of one example."""
-    import optree
-
-    return optree.tree_map(
+    return map_leaves(
         lambda field: Field((extent, *field.shape), field.dtype),
         example,
         is_leaf=lambda node: isinstance(node, Field),
-        namespace=NAMESPACE,
     )
 
 
 def skip(item: Any, count: int) -> Any:
     """Return a batch without its first `count` examples."""
-    import optree
-
-    return optree.tree_map(
+    return map_leaves(
         lambda leaf: (
             leaf if isinstance(leaf, RaggedLeaf) else as_array(leaf, "batch")
         )[count:],
         item,
-        namespace=NAMESPACE,
     )
 
 
 def length_of(item: Any) -> int:
     """Return the number of examples in a batch."""
-    import optree
-
-    leaves = optree.tree_leaves(item, namespace=NAMESPACE)
+    leaves, _ = flatten(item)
     if leaves and isinstance(leaves[0], RaggedLeaf):
         return len(leaves[0])
     shape = as_array(leaves[0], "batch").shape if leaves else ()

@@ -248,6 +248,7 @@ class EpochStarter:
     ) -> EchoBuffer:
         if self.buffer is None:
             first, more = self._reader.first_item(start), iter(())
+            self._adapter.learn(first)
             self._batch_reader = self._plan.batch_reader(first)
             if self._batch_reader is not None:
                 first = self._batch_reader.wrap(first)
@@ -256,9 +257,11 @@ class EpochStarter:
                     self._reader.look(start.items, self._plan.most_ahead())
                 )
             example = self._adapter.read_first(first)
+            what = "batch" if self._plan.batched else "example"
             try:
                 with self._enough():
                     self.buffer = self._make_buffer(example, more)
+                    engine_of(self.buffer).look_at(self._reader.first_item(start), what)
             except OptionError:  # of too few examples, perhaps
                 if isinstance(start.items, Ahead):
                     start.items.raise_error()
@@ -360,5 +363,5 @@ def _begin_upstream(
     """Begin an epoch of upstream; holds no more of the loader than it needs."""
     start = upstream.begin(state, reader.describe_wait)
     if looks_ahead and start.items is not None:
-        start.items = Ahead(start.items)
+        start.items = Ahead(start.items, start.first)
     return reader.check(start)

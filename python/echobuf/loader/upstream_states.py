@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from echobuf import _core, hints
+from echobuf import hints
+from echobuf._engine.waits import segments_of
 from echobuf.errors import UpstreamStateError, describe, message
 from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.source import as_data_loader, begins_anew
@@ -307,14 +308,3 @@ def with_end(position: State, snapshots: Positions | None) -> State:
 
 def _with(position: State, found: UpstreamState | None) -> State:
     return position if found is None else {**position, UPSTREAM_KEY: found}
-
-
-def segments_of(options: Options) -> tuple[Callable[[int], int], int]:
-    """Return where segment i begins, and how many fresh examples the ring holds."""
-    window = options.window
-    if options.ratio is None:
-        auto = _core.AutoSchedule(window, options.batch_size, options.max_factor)
-        return auto.start, auto.capacity
-    num, den = options.ratio
-    capacity = _core.fixed_capacity(window, num, den)
-    return (lambda i: _core.fixed_segment_start(window, num, den, i)), capacity

@@ -27,7 +27,7 @@ from echobuf.ranks.json_store import format_error
 from echobuf.ranks.rendezvous import Rendezvous
 from echobuf.ranks.states import State
 from echobuf.resources import Uncopied
-from echobuf.spec import NAMESPACE
+from echobuf.trees import NAMESPACE
 
 _SLICE_S = 0.25  # of a wait for upstream, between two reads of the reports
 _LEAST_AHEAD = 2  # batches beyond those handed out that other ranks may wait for

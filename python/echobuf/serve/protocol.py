@@ -23,8 +23,9 @@ from echobuf.field import Field
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.resources import receive as receive_bytes
-from echobuf.spec import NAMESPACE, Spec, flatten_with_paths, make_spec
+from echobuf.spec import Spec, make_spec
 from echobuf.spec import describe as describe_spec
+from echobuf.trees import NAMESPACE, flatten, map_leaves
 
 _LENGTH = struct.Struct(">I")
 _MAX_BYTES = 1 << 24
@@ -150,7 +151,7 @@ class ExampleSpec:
             length: of ragged leaves.
         """
         nodes.learn(self.tree)
-        _, fields, treespec = flatten_with_paths(self.tree, is_leaf=_is_field)
+        fields, treespec = flatten(self.tree, is_leaf=_is_field)
         return treespec.unflatten(
             _zeros(field, length, name)
             for field, name in zip(fields, self.carried, strict=True)
@@ -192,11 +193,7 @@ def fixed_tree(first: Any, *, batched: bool) -> Any:
     if batched:
         return source.infer_example(first)[0]
     source.check_example(first)
-    return optree.tree_map(
-        lambda leaf: Field(np.shape(leaf), np.asarray(leaf).dtype),
-        first,
-        namespace=NAMESPACE,
-    )
+    return map_leaves(lambda leaf: Field(np.shape(leaf), np.asarray(leaf).dtype), first)
 
 
 def _adapter_for(item: Any) -> Adapter:

@@ -39,7 +39,7 @@ class RaggedServing:
     def ahead(self, start: Start) -> Start:
         """Return an epoch that was begun, whose items can be looked at."""
         assert start.items is not None
-        return replace(start, items=Ahead(start.items))
+        return replace(start, items=Ahead(start.items, start.first))
 
     def batch_reader(self, upstream: Any, first: Any) -> BatchReader:
         """Return the reader of batches like the first one of upstream.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from echobuf import nodes
 from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import source
@@ -15,6 +16,7 @@ from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
 from echobuf.loader.upstream_thread import UpstreamThread
+from echobuf.metadata import warn_of_lost
 from echobuf.resources import Signal, enough
 from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec
 from echobuf.serve.ragged import RaggedServing, most_ahead
@@ -85,6 +87,8 @@ class ServerUpstream:
         if start.items is None:
             raise UpstreamError("upstream yields nothing in its first epoch.")
         first = self.reader.first_item(start)
+        nodes.learn(first)
+        warn_of_lost(first, "batch" if self._batched else "example")
         if self._ragged is None:
             infer = functools.partial(fixed_tree, batched=self._batched)
             spec, adapter = read_spec(first, infer)

@@ -9,7 +9,7 @@ from typing import Any
 import optree
 import torch
 
-from echobuf import _core, hints, nodes
+from echobuf import _core, hints
 from echobuf._engine.backends import HostBackend
 from echobuf._engine.engine import Engine
 from echobuf._engine.output import OutputSpec
@@ -20,7 +20,8 @@ from echobuf.field import Field, is_ragged
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.ragged_items import RaggedRequest
 from echobuf.ragged import Packed, Padded, Ragged
-from echobuf.spec import NAMESPACE, flatten_with_paths
+from echobuf.spec import as_first_array, first_arrays
+from echobuf.trees import NAMESPACE, flatten_with_paths, leaves_of, stand_for
 
 # Types that NumPy lacks are carried as integers of their size.
 _CARRIERS = {
@@ -107,13 +108,20 @@ def check_nested(request: RaggedRequest, arguments: dict[str, Any]) -> Any:
 
 
 def to_nested(dtypes: list[torch.dtype | None], leaves: list[Any]) -> list[Any]:
-    """Return the same, with jagged nested tensors for ragged leaves."""
-    return [
-        torch.nested.nested_tensor_from_jagged(leaf.values, leaf.offsets)
-        if isinstance(leaf, Ragged)
-        else leaf
-        for leaf in to_tensors(dtypes, leaves)
-    ]
+    """Return the same, with jagged nested tensors for ragged leaves.
+
+    Those of equal lengths have one tensor of offsets: by that torch knows that they
+    have one shape.
+    """
+    tensors = to_tensors(dtypes, leaves)
+    known: list[torch.Tensor] = []
+    for i, leaf in enumerate(tensors):
+        if isinstance(leaf, Ragged):
+            equal = (each for each in known if torch.equal(each, leaf.offsets))
+            offsets = next(equal, leaf.offsets)
+            known.append(offsets)
+            tensors[i] = torch.nested.nested_tensor_from_jagged(leaf.values, offsets)
+    return tensors
 
 
 def _carrier_of(dtype: torch.dtype) -> str:
@@ -142,7 +150,7 @@ def read_item(
 ) -> Any:
     """Return the item with arrays for tensors, if it is like the first one."""
     try:
-        leaves = treespec.flatten_up_to(item)
+        leaves = leaves_of(item, treespec)
     except (ValueError, TypeError):
         return item  # the buffer says what is wrong
     arrays = []
@@ -154,7 +162,7 @@ def read_item(
                 "converted silently."
             )
         arrays.append(_to_array(leaf, "example" + path))
-    return treespec.unflatten(arrays)
+    return stand_for(treespec, arrays)
 
 
 def _to_array(leaf: Any, name: str) -> Any:
@@ -178,6 +186,10 @@ def _to_array(leaf: Any, name: str) -> Any:
             f"cannot be read: {message(error).rstrip('.')}. "
             f"{hints.to_store(leaf, name)}"
         ) from error
+
+
+def _to_first_array(leaf: Any, name: str) -> Any:
+    return as_first_array(_to_array(leaf, name), name)
 
 
 def _check_torch_dtype(field: Field, path: str) -> None:
@@ -218,10 +230,14 @@ class TorchAdapter(Adapter):
 
     def read_first(self, item: Any) -> Any:
         """Return the first item as arrays, and keep its structure for the rest."""
-        nodes.learn(item)
+        self.learn(item)
         self._paths, leaves, self._treespec = flatten_with_paths(item)
         self._dtypes = [carried_dtype(leaf) for leaf in leaves]
-        return self.reader()(item)
+        try:
+            return self.reader()(item)
+        except SpecError:  # of a tensor; other leaves may be at fault, too
+            first_arrays(item, leaves, self._paths, "example", _to_first_array)
+            raise
 
     def reader(self) -> Callable[[Any], Any]:
         """Return a function that reads an item whose leaves are those of the first."""
@@ -248,4 +264,7 @@ class TorchAdapter(Adapter):
                 from echobuf.cuda.ragged_backend import RaggedCudaBackend
 
                 assert isinstance(engine.backend, RaggedCudaBackend)
-                engine.backend.use_maker(torch.nested.nested_tensor_from_jagged)
+                # Equal lengths are not looked for: that would wait for the device.
+                sources = [source for source, _ in engine.output.plans]
+                make = torch.nested.nested_tensor_from_jagged
+                engine.backend.use_maker(make, sources)

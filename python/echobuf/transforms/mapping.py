@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import optree
 from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError, show, warn_caller
 from echobuf.field import Field, is_ragged
-from echobuf.spec import NAMESPACE, Spec
+from echobuf.spec import Spec
 from echobuf.transforms import dtypes, points_leaves, ragged_chains
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.lowering import Extent
@@ -19,6 +20,7 @@ from echobuf.transforms.operation import Operation, Source
 from echobuf.transforms.places import every, occurrences, placed
 from echobuf.transforms.points_chain import PointsChain
 from echobuf.transforms.ragged_chains import RaggedPlan
+from echobuf.trees import NAMESPACE, one_level
 
 Path = tuple[Any, ...]
 
@@ -45,8 +47,7 @@ class _Leaves:
         self.paths: list[Path] = list(optree.treespec_paths(spec.treespec))
         self.stored = len(self.paths)
         self.sources = list(range(self.stored))
-        tree = optree.tree_unflatten(spec.treespec, list(spec.fields))
-        self.tree = tree
+        self._tree = _open(spec.treespec)
 
     def read(self, transform: Any) -> dict[Path, list[Operation]]:
         if isinstance(transform, Operation) or _is_chain(transform):
@@ -119,7 +120,7 @@ class _Leaves:
                 f"`transform[{_short(path)!r}]` is made from {show(wanted)}, which the "
                 f"spec has not; {self._known()}."
             )
-        parent: Any = self.tree
+        parent: Any = self._tree
         for key in path[:-1]:
             parent = parent[key] if isinstance(parent, dict) and key in parent else None
         if not isinstance(parent, dict) or isinstance(parent.get(path[-1]), dict):
@@ -127,10 +128,14 @@ class _Leaves:
                 f"`transform` has a chain for {show(_short(path))}; a further leaf can "
                 "only be put into a dict of the spec."
             )
-        parent[path[-1]] = Field((), bool)
+        parent[path[-1]] = optree.treespec_leaf(namespace=NAMESPACE)
         self.paths.append(path)
         self.sources.append(self.paths.index(source))
         return operations[1:]
+
+    def treespec(self) -> optree.PyTreeSpec:
+        """Return the structure of batches."""
+        return _close(self._tree)
 
     def source(self, path: Path) -> int:
         """Return which field of the record a leaf is made from."""
@@ -140,6 +145,23 @@ class _Leaves:
         """Return the field of the record that a leaf is made from, of one example."""
         field = self.spec.fields[self.source(path)]
         return Field(field.shape[len(self.lead) :], field.dtype, field.max_length)
+
+
+def _open(treespec: optree.PyTreeSpec) -> Any:
+    """Return the dicts at the top of a structure; what they hold stays structures."""
+    if treespec.type not in (dict, OrderedDict, defaultdict):
+        return treespec
+    return one_level(treespec).unflatten(map(_open, treespec.children()))
+
+
+def _close(tree: Any) -> optree.PyTreeSpec:
+    """Return the reverse of `_open`."""
+    if not isinstance(tree, dict):
+        treespec: optree.PyTreeSpec = tree
+        return treespec
+    closed = tree.copy()
+    closed.update((key, _close(below)) for key, below in tree.items())
+    return optree.treespec_from_collection(closed, namespace=NAMESPACE)
 
 
 def _is_chain(value: Any) -> bool:
@@ -165,11 +187,7 @@ class _Builder:
     def __init__(self, leaves: _Leaves, chains: dict[Path, list[Operation]]) -> None:
         self._leaves = leaves
         self._chains = chains
-        self._treespec = optree.tree_structure(
-            leaves.tree,
-            is_leaf=lambda node: isinstance(node, Field),
-            namespace=NAMESPACE,
-        )
+        self._treespec = leaves.treespec()
         self._order: list[Path] = list(optree.treespec_paths(self._treespec))
         self._numbers: dict[tuple[int, int], int] = {}
         self._ragged: dict[Path, RaggedPlan] = {}

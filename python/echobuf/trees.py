@@ -1,0 +1,158 @@
+"""Trees: items taken apart, and items with stand-ins for their leaves."""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import optree
+
+# The namespace of optree in which nodes of others (JAX) are registered, beside its own.
+NAMESPACE = "echobuf"
+
+_BUILT_IN = (type(None), dict, list, tuple, OrderedDict, defaultdict, deque)
+
+# Classes that JAX has registered, and makes of whatever stands for leaves itself.
+OF_JAX: set[type] = set()
+
+
+class StandIns:
+    """Stand-ins for the leaves of an item, such as `Field`s, and its structure.
+
+    It stands for the item where that has containers of the caller's, which may look at
+    what they are given: they are made of real leaves alone.
+    """
+
+    def __init__(self, treespec: optree.PyTreeSpec, leaves: list[Any]) -> None:
+        self.treespec = treespec
+        self.leaves = leaves
+
+    def __repr__(self) -> str:
+        return show(self.treespec, map(repr, self.leaves))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The classes must be nodes where the structure is unpickled.
+        from echobuf import nodes
+
+        kinds = nodes.kinds_in(self.treespec)
+        return nodes.restore, (kinds, pickle.dumps(self.treespec), self.leaves)
+
+
+def stand_for(treespec: optree.PyTreeSpec, leaves: Iterable[Any]) -> Any:
+    """Return an item with stand-ins as its leaves: a tree, or a `StandIns`."""
+    return (
+        treespec.unflatten(leaves)
+        if _is_built_in(treespec)
+        else StandIns(treespec, list(leaves))
+    )
+
+
+def map_leaves(
+    convert: Callable[[Any], Any],
+    item: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """Return an item with what `convert` makes of each leaf as stand-ins."""
+    leaves, treespec = flatten(item, is_leaf)
+    return stand_for(treespec, map(convert, leaves))
+
+
+def leaves_of(item: Any, treespec: optree.PyTreeSpec) -> list[Any]:
+    """Return the leaves of an item.
+
+    Raises:
+        ValueError: it has another structure.
+    """
+    if isinstance(item, StandIns) and item.treespec == treespec:
+        return item.leaves
+    return cast("list[Any]", treespec.flatten_up_to(item))
+
+
+def flatten(
+    item: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[Any], optree.PyTreeSpec]:
+    """Return the leaves of an item, and its structure."""
+    import optree
+
+    if isinstance(item, StandIns):
+        return item.leaves, item.treespec
+    return optree.tree_flatten(item, is_leaf=is_leaf, namespace=NAMESPACE)
+
+
+def _is_built_in(treespec: optree.PyTreeSpec) -> bool:
+    kind = treespec.type
+    if kind is None:
+        return True
+    is_one = kind in _BUILT_IN or kind in OF_JAX or is_namedtuple(treespec)
+    return is_one and all(map(_is_built_in, treespec.children()))
+
+
+def one_level(treespec: optree.PyTreeSpec) -> optree.PyTreeSpec:
+    """Return the structure of a node whose children are leaves."""
+    level = treespec.one_level()
+    assert level is not None  # it is no leaf
+    return level
+
+
+def flatten_with_paths(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[str], list[Any], optree.PyTreeSpec]:
+    """Return the paths of leaves, such as `['image']`; the leaves; the structure."""
+    import optree
+
+    if isinstance(tree, StandIns):
+        leaves, treespec = tree.leaves, tree.treespec
+        accessors = treespec.accessors()
+    else:
+        accessors, leaves, treespec = optree.tree_flatten_with_accessor(
+            tree, is_leaf=is_leaf, namespace=NAMESPACE
+        )
+    return [accessor.codify("") for accessor in accessors], leaves, treespec
+
+
+def is_namedtuple(treespec: optree.PyTreeSpec) -> bool:
+    """Return True for a named tuple whose type is not registered as a node."""
+    import optree
+
+    return getattr(treespec, "kind", None) == optree.PyTreeKind.NAMEDTUPLE
+
+
+def paths_of_none(treespec: optree.PyTreeSpec, path: str = "") -> Iterator[str]:
+    """Yield the paths of None in a structure, which is no leaf."""
+    if treespec.type is type(None):
+        yield path
+    elif treespec.type is not None:
+        accessors = one_level(treespec).accessors()
+        for accessor, child in zip(accessors, treespec.children(), strict=True):
+            yield from paths_of_none(child, path + accessor.codify(""))
+
+
+# ---- in words
+
+
+def show(treespec: optree.PyTreeSpec, leaves: Iterator[str]) -> str:
+    """Return a structure with these texts as its leaves, without making any of it."""
+    kind = treespec.type
+    if kind is None:
+        return next(leaves)
+    children = [_Shown(show(child, leaves)) for child in treespec.children()]
+    if kind in _BUILT_IN:
+        return repr(one_level(treespec).unflatten(children))
+    is_tuple = is_namedtuple(treespec)
+    entries = kind._fields if is_tuple else treespec.entries()
+    if issubclass(kind, Mapping):
+        return repr(dict(zip(entries, children, strict=True)))
+    if issubclass(kind, Sequence) and not issubclass(kind, tuple):
+        return repr(children)
+    named = (f"{name}={child}" for name, child in zip(entries, children, strict=True))
+    return f"{kind.__name__}({', '.join(named)})"
+
+
+class _Shown(str):
+    """A text whose `repr` is the text."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
