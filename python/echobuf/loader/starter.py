@@ -361,4 +361,7 @@ def _begin_upstream(
     start = upstream.begin(state, reader.describe_wait)
     if looks_ahead and start.items is not None:
         start.items = Ahead(start.items)
-    return reader.check(start)
+    try:
+        return reader.check(start)
+    finally:
+        del start  # its error holds this frame
