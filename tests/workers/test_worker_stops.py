@@ -9,6 +9,8 @@ import echobuf
 import worker_data
 from echobuf.buffer import engine_of
 from echobuf.loader.feeder import Feeder
+from echobuf.loader.upstream import Start
+from echobuf.loader.upstream_thread import UpstreamThread
 from helpers import Worker, example, make, until
 from worker_data import Numbers, Troubled, UntilThere, ids, load
 
@@ -102,8 +104,8 @@ class Gated:
 def feed(buffer, items, skipped=0):
     return Feeder(
         engine_of(buffer),
-        iter(items),
-        example(0),
+        UpstreamThread(),
+        Start(iter(items), example(0)),
         batched=False,
         read=lambda item: item,
         skipped=skipped,

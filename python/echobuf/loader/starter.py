@@ -364,4 +364,7 @@ def _begin_upstream(
     start = upstream.begin(state, reader.describe_wait)
     if looks_ahead and start.items is not None:
         start.items = Ahead(start.items, start.first)
-    return reader.check(start)
+    try:
+        return reader.check(start)
+    finally:
+        del start  # its error holds this frame

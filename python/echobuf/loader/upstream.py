@@ -114,8 +114,11 @@ class Upstream:
         if state is not None:
             stateful.load(state)
             start = self._begin(state, describe)
-            if start.items is not None or start.error is not None:
-                return start
+            try:
+                if start.items is not None or start.error is not None:
+                    return start
+            finally:
+                del start  # its error holds this frame
             stateful.unload()  # nothing is left there: what comes begins anew
         return self._begin(None, describe)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -202,7 +203,8 @@ class Snapshots:
         first: UpstreamState | None,
         ahead: Ahead | None = None,
     ) -> None:
-        self._ahead = ahead
+        # Weakly: the thread that iterates is the one that lets go of upstream.
+        self._ahead = None if ahead is None else weakref.ref(ahead)
         self._upstream: Stateful | None = upstream
         self._start_of, capacity = segments_of(options)
         # From the last batch handed out to the last item put: what a pass sets free
@@ -249,7 +251,8 @@ class Snapshots:
     def _take(self) -> None:
         """Keep its state; in place of the last one, if it is for the same segment."""
         assert self._upstream is not None
-        if self._ahead is not None and self._ahead.holds_items():
+        ahead = None if self._ahead is None else self._ahead()
+        if ahead is not None and ahead.holds_items():
             return
         try:
             new = self._upstream.take(self._offset)
