@@ -21,7 +21,7 @@ from echobuf.options import (
     check_options,
     show_factor,
 )
-from echobuf.progress import slice_s, watching
+from echobuf.progress import current, watching
 from echobuf.ragged_options import RaggedForm
 from echobuf.resources import Uncopied
 from echobuf.reuse_options import Reuse
@@ -234,7 +234,7 @@ class EchoBuffer(Producing, Reporting, Resumable, Uncopied):
         self._drawn_by = get_ident()
         if out is not None:
             return self._next_into(out, timeout, stream)
-        leaves = self._next(slice_s() if timeout is None else timeout, stream)
+        leaves = self._next(current.slice_s if timeout is None else timeout, stream)
         if timeout is None and leaves == _core.TIMEOUT:
             with self._watching():
                 leaves = self._next(None, stream)
@@ -249,7 +249,7 @@ class EchoBuffer(Producing, Reporting, Resumable, Uncopied):
 
     def _watching(self) -> AbstractContextManager[None]:
         """Return a context whose block is a wait for the next batch."""
-        return watching("batch", self._describe_fresh, slice_s() or 0.0)
+        return watching("batch", self._describe_fresh, current.slice_s or 0.0)
 
     def _describe_fresh(self) -> str:
         engine = self._engine
@@ -307,7 +307,7 @@ class EchoBuffer(Producing, Reporting, Resumable, Uncopied):
             except SpecError:
                 self.ready()  # a buffer whose context was left says that first
                 raise
-        wait = slice_s() if timeout is None else timeout
+        wait = current.slice_s if timeout is None else timeout
         count = self._draws.next_into(leaves, wait, stream)
         if timeout is None and count == -_core.TIMEOUT:
             with self._watching():

@@ -26,7 +26,7 @@ _SLICES = 10  # of the time before a line, so that a rate can be told
 _VARIABLE = "ECHOBUF_PROGRESS"
 
 
-class _Settings:
+class Settings:
     """The settings of this process.
 
     Attributes:
@@ -42,6 +42,7 @@ class _Settings:
         self.is_explained = False
 
     def set(self, after_s: float, every_s: float) -> None:
+        """Set both times."""
         self.after_s, self.every_s = after_s, every_s
         self.slice_s = min(_LONGEST_SLICE_S, after_s / _SLICES) if after_s else None
         self.last: dict[str, float] = {}
@@ -79,12 +80,12 @@ def set_progress(
         or more. None or 0 turns the lines off.
     """
     checked = _check_seconds("after_s", 0.0 if after_s is None else after_s)
-    _settings.set(checked, _check_seconds("every_s", every_s))
+    current.set(checked, _check_seconds("every_s", every_s))
 
 
 def slice_s() -> float | None:
     """Return the seconds after which a wait looks at its progress; None: never."""
-    return _settings.slice_s
+    return current.slice_s
 
 
 class Wait:
@@ -105,7 +106,7 @@ class Wait:
         Args:
             describe: returns what is waited for, after "waiting 12 s for ".
         """
-        now, settings = time.monotonic(), _settings
+        now, settings = time.monotonic(), current
         if not settings.after_s or now - self._began < settings.after_s:
             return
         last = settings.last.get(self._kind)
@@ -125,9 +126,9 @@ def watching(
         describe: as of `Wait.tick`; called on the thread.
         begun_s: as of a `Wait`.
     """
-    if _settings.slice_s is None:
+    if current.slice_s is None:
         return contextlib.nullcontext()
-    return _Watch(Wait(kind, begun_s), describe, _settings.slice_s)
+    return _Watch(Wait(kind, begun_s), describe, current.slice_s)
 
 
 class _Watch(AbstractContextManager[None]):
@@ -185,8 +186,8 @@ def show_seconds(seconds: float) -> str:
 def _write(text: str) -> None:
     rank = _rank()
     line = f"echobuf{'' if rank is None else f' (rank {rank})'}: {text}"
-    if not _settings.is_explained:
-        _settings.is_explained = True
+    if not current.is_explained:
+        current.is_explained = True
         line += " (echobuf.set_progress(None) turns these lines off)"
     import logging  # here: most processes write no line
 
@@ -239,4 +240,4 @@ def _check_seconds(name: str, value: Any) -> float:
     return float(value)
 
 
-_settings = _Settings()
+current = Settings()

@@ -135,14 +135,13 @@ def paths_of_none(treespec: optree.PyTreeSpec, path: str = "") -> Iterator[str]:
 
 def show(treespec: optree.PyTreeSpec, leaves: Iterator[str]) -> str:
     """Return a structure with these texts as its leaves, without making any of it."""
-    kind = treespec.type
+    kind: Any = treespec.type
     if kind is None:
         return next(leaves)
     children = [_Shown(show(child, leaves)) for child in treespec.children()]
     if kind in _BUILT_IN:
         return repr(one_level(treespec).unflatten(children))
-    is_tuple = is_namedtuple(treespec)
-    entries = kind._fields if is_tuple else treespec.entries()
+    entries = kind._fields if is_namedtuple(treespec) else treespec.entries()
     if issubclass(kind, Mapping):
         return repr(dict(zip(entries, children, strict=True)))
     if issubclass(kind, Sequence) and not issubclass(kind, tuple):

@@ -1,6 +1,9 @@
 """A thread that waits for itself: lines and errors say what is there, and what not."""
 
+import os
 import re
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -104,19 +107,39 @@ def test_a_put_into_a_full_ring_by_the_thread_that_draws(lines, case, version):
                 assert (info.version[late] == info.index[late]).all()
 
 
-def test_the_first_put_into_a_full_ring_of_the_only_thread(lines):
-    buffer = EchoBuffer(Field((), np.int64), **KWARGS)
+PROGRAM = """
+import logging
+import numpy as np
+import echobuf
 
-    def emit(record, emit=lines.emit):
-        emit(record)
+class Closes(logging.Handler):
+    def emit(self, record):
+        print(record.getMessage())
         buffer.close()  # on the thread of the line: there is no other one
 
-    lines.emit = emit
-    with pytest.raises(echobuf.ClosedError) as caught:
-        buffer.put_batch(np.arange(1000))
-    (line,) = lines.texts
-    assert "were put, and 0 draws served; call `next_batch`, from another" in line
-    assert 32 <= caught.value.accepted < 1000
+logging.getLogger("echobuf").addHandler(Closes())
+spec = echobuf.Field((), np.int64)
+buffer = echobuf.EchoBuffer(spec, batch_size=4, window=32, factor=1)
+try:
+    buffer.put_batch(np.arange(1000))
+except echobuf.ClosedError as error:
+    print(error.accepted)
+"""
+
+
+def test_the_first_put_into_a_full_ring_of_the_only_thread():
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "ECHOBUF_PROGRESS": "0.05"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=WAIT_S,
+    )
+    line, accepted = done.stdout.splitlines()
+    assert "for room in a buffer: " in line
+    assert f"{accepted} examples were put, and 0 draws served; call `next_ba" in line
+    assert 32 <= int(accepted) < 1000
 
 
 def test_a_put_that_another_thread_makes_room_for_has_no_line(lines):

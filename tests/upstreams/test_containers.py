@@ -225,6 +225,16 @@ def test_containers_in_messages_infos_and_whole_batches(name):
         loader.close()
 
 
+@pytest.mark.parametrize("batched", [False, True])
+def test_leaves_of_a_class_are_named_in_one_of_it(batched):
+    items = [ByAttribute(x=np.full((3, 3), i), y=np.arange(3)) for i in range(COUNT)]
+    named = ByAttribute(x="packed", y=None)
+    more = {"payload_bytes": 9999, "ragged": named, "batched": batched}
+    for batch in echobuf.EchoLoader(items, **ARGUMENTS, **more):
+        assert type(batch) is ByAttribute
+        assert type(batch["x"]) is echobuf.Ragged
+
+
 def test_an_item_of_another_structure_is_named():
     items = [ByAttribute(x=np.ones(3), y=1)] * 3 + [ByAttribute(x=np.ones(3))]
     with pytest.raises(echobuf.ItemError, match=r"item 3 .*another structure"):

@@ -12,7 +12,7 @@ from echobuf._engine.ragged_forms import RaggedLeaf, split
 from echobuf._engine.waits import show_full, waits_for_itself
 from echobuf.errors import ClosedError, OptionError
 from echobuf.field import is_ragged
-from echobuf.progress import slice_s, watching
+from echobuf.progress import current, watching
 from echobuf.spec import Spec, as_array
 from echobuf.trees import stand_for
 
@@ -49,12 +49,13 @@ class Producing:
             TimeoutError: the time ran out; nothing was put.
             ClosedError: the buffer is closed.
         """
-        if timeout is not None:
-            timeout = self._engine.check_timeout(timeout)
+        if timeout is None:
+            wait = current.slice_s
+        else:
+            wait = timeout = self._engine.check_timeout(timeout)
         if version is not None:
             self._put_versioned(example, False, timeout, version)
             return
-        wait = slice_s() if timeout is None else timeout
         outcome = self._core.put_tree(example, False, wait)
         if outcome is not None:
             self._put_otherwise(outcome, example, False, timeout)
@@ -80,12 +81,13 @@ class Producing:
                 exception) examples were put.
             ClosedError: the buffer is, or was meanwhile, closed; `accepted` as above.
         """
-        if timeout is not None:
-            timeout = self._engine.check_timeout(timeout)
+        if timeout is None:
+            wait = current.slice_s
+        else:
+            wait = timeout = self._engine.check_timeout(timeout)
         if version is not None:
             self._put_versioned(batch, True, timeout, version)
             return
-        wait = slice_s() if timeout is None else timeout
         outcome = self._core.put_tree(batch, True, wait)
         if outcome is not None:
             self._put_otherwise(outcome, batch, True, timeout)
@@ -93,7 +95,7 @@ class Producing:
     def _put_otherwise(
         self, outcome: tuple[int, int], tree: Any, stacked: bool, timeout: float | None
     ) -> None:
-        wait = slice_s() if timeout is None else timeout
+        wait = current.slice_s if timeout is None else timeout
         try:
             self._engine.put_otherwise(outcome, tree, stacked, wait)
         except TimeoutError as error:
@@ -104,7 +106,7 @@ class Producing:
     def _put_versioned(
         self, tree: Any, stacked: bool, timeout: float | None, version: Any
     ) -> None:
-        wait = slice_s() if timeout is None else timeout
+        wait = current.slice_s if timeout is None else timeout
         try:
             self._engine.put_versioned(tree, stacked, wait, version)
         except TimeoutError as error:
@@ -127,7 +129,7 @@ class Producing:
             tree = _rest_of(tree, engine.spec, accepted, whole=engine.whole_batches)
             version = version[accepted:] if np.ndim(version) else version
         if waits_for_itself(self._drawn_by):
-            report = watching("room", self._describe_full, slice_s() or 0.0)
+            report = watching("room", self._describe_full, current.slice_s or 0.0)
         try:
             with report:
                 if version is None:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from echobuf import nodes
 from echobuf._engine.ragged_forms import bytes_as_array
 from echobuf._engine.termination import upstream_failed
 from echobuf.errors import OptionError, SpecError, message
@@ -105,6 +106,7 @@ class RaggedRequest:
             return
         import optree
 
+        nodes.learn(ragged)
         forms = optree.tree_leaves(ragged, namespace=NAMESPACE)  # None is no leaf
         if not forms or any(not isinstance(each, str) for each in forms):
             raise OptionError(
