@@ -137,6 +137,8 @@ class ServerUpstream:
         if self._length is not None:
             return self._length
         upstream = self._upstream.iterable
+        if self._batched and source.has_own_collate(upstream):
+            return None  # which may make any number of examples
         try:
             return count_units(upstream, batched=self._batched, whole=False)
         except TypeError:

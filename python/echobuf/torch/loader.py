@@ -180,8 +180,8 @@ class EchoLoader(_EchoLoader):
         self._nested = request.form == "nested"
         if self._nested:
             ragged = check_nested(request, arguments)
-        super().__init__(upstream, ragged=ragged, **arguments)
         self._ranks: RankCoordinator | None = None
+        super().__init__(upstream, ragged=ragged, **arguments)
         if uneven is not None:
             from echobuf.ranks.coordinator import RankCoordinator
 
@@ -242,6 +242,10 @@ class EchoLoader(_EchoLoader):
         if self._ranks is not None:
             self._ranks.supersede()
         super()._end_current()
+
+    def _see_first_batch(self) -> None:
+        if self._ranks is None:  # else an epoch begins with the other ranks
+            super()._see_first_batch()
 
     def _served_out(self) -> None:
         if self._ranks is None:  # else the other ranks have a say
