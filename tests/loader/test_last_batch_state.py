@@ -1,4 +1,4 @@
-"""A state taken at the last batch is the start of the next epoch, whatever upstream does."""
+"""A state taken at the last batch is the start of the next epoch, at any time."""
 
 import json
 import threading

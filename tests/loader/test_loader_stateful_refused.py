@@ -7,6 +7,7 @@ import pytest
 
 import echobuf
 from echobuf.loader.upstream_states import as_stateful
+from opened_states import opened
 from test_loader import KWARGS, Numbers
 from test_loader_stateful import Tape, ids, make, stopped
 
@@ -85,6 +86,7 @@ def test_a_state_that_cannot_be_kept_is_left_out_with_a_warning(kind, why):
 
 def upstream_state():
     state, _, _ = stopped(make(Tape(200)), 60)
+    state = opened(state)
     assert 0 < state["upstream"]["offset"] <= state["fresh_offset"]
     return state
 
@@ -175,7 +177,7 @@ def test_an_upstream_that_does_not_take_its_state(where):
 def test_an_upstream_with_nothing_left_begins_anew():
     """At the end of an epoch whose end nobody had seen."""
     state = upstream_state()
-    tape = Tape(state["upstream"]["offset"])
+    tape = Tape(opened(state)["upstream"]["offset"])
     loader = make(tape)
     loader.load_state_dict(state)
     with pytest.raises(echobuf.StateError, match="`state`"):

@@ -241,3 +241,17 @@ class UntilThere:
         while not self.path.exists():
             time.sleep(0.01)
         return Numbers(1000)[12]
+
+
+class Epochs(Numbers):
+    """A dataset whose examples say the epoch that it was told, and how often."""
+
+    epoch = -1
+    calls = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.calls += 1
+
+    def __getitem__(self, index: int) -> Any:
+        return {"id": np.int64(index), "epoch": np.int64(self.epoch)}

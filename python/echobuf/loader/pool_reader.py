@@ -126,6 +126,8 @@ class PoolReader:
                 self._example,
                 engine,
             )
+        if request.told is not None:
+            self.pool.set_epoch(request.told)
         return WorkerFeeder(self.pool.core, self.pool.supervisor, engine, request)
 
 

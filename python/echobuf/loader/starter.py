@@ -386,6 +386,7 @@ class EpochStarter:
                     self._batch_reader,
                     number,
                     resume,
+                    self._epoch_setter.number,
                 ),
             )
         return EpochFeed(

@@ -153,7 +153,11 @@ class ServerUpstream:
             ring.close()
             return
         request = FeedRequest(
-            start, skipped, self._batched, batch_reader=self._batch_reader
+            start,
+            skipped,
+            self._batched,
+            batch_reader=self._batch_reader,
+            told=self._epoch_setter.number,
         )
         with enough("the upstream of a server", "make `num_workers` smaller"):
             feeder = self.reader.feed(ring, request)  # type: ignore[arg-type]

@@ -363,13 +363,13 @@ class EchoLoader(_EchoLoader):
         return state.start_of(epochs.next_number) if at is None else at
 
     def _seal(self, arguments: State, position: State) -> State:
-        more = {"ranks": position["ranks"]} if "ranks" in position else {}
+        more = {} if self._ranks is None else {"ranks": position.get("ranks")}
         return state.seal(arguments, position, **more)
 
     def _unseal(self, sealed: Any) -> State:
         if self._ranks is not None:
             return self._ranks.unseal(sealed, self._plan.sealed())
-        if isinstance(sealed, dict) and "ranks" in sealed:
+        if isinstance(sealed, dict) and sealed.get("ranks"):
             from echobuf.ranks.states import unseal_without_ranks
 
             return unseal_without_ranks(sealed, self._plan.sealed())

@@ -92,6 +92,8 @@ class _ExampleWriter:
         self._spec = replace(spec, fields=config.fields)
         self._read = config.adapter.reader()
         self._ragged = config.ragged
+        self._epoch = config.epoch
+        self._told = -1  # the epoch that the dataset is in
         try:
             self.worker = self._make_worker(config, control_block, slots)
         finally:
@@ -116,6 +118,9 @@ class _ExampleWriter:
         )
 
     def make(self, index: int) -> None:
+        if self._epoch is not None and self._epoch.get() != self._told:
+            self._told = self._epoch.get()
+            self._dataset.set_epoch(self._told)
         item = self._dataset[index]
         try:
             leaves = self._spec.flatten(self._read(item), "example")

@@ -20,6 +20,7 @@ from echobuf.resources import DaemonThread, Signal, members
 from echobuf.workers.messages import (
     READY,
     RaggedConfig,
+    SharedEpoch,
     WorkerConfig,
     unpack_error,
 )
@@ -76,6 +77,8 @@ class WorkerPool:
                 "refused by the system. Make `num_workers` or `window` smaller, or see "
                 "which limits this process has (`ulimit -a`)."
             ) from None
+        takes_epoch = callable(getattr(dataset, "set_epoch", None))
+        self._epoch = SharedEpoch.create() if takes_epoch else None
         configs = [
             WorkerConfig(
                 number=number,
@@ -88,6 +91,7 @@ class WorkerPool:
                 seed=engine.options.seed,
                 init=settings.init,
                 ragged=_ragged_config(engine, self.core),
+                epoch=self._epoch,
             )
             for number in range(settings.count)
         ]
@@ -95,6 +99,11 @@ class WorkerPool:
         # At interpreter exit `_close_all` does this, while modules are still there.
         weakref.finalize(self, self.supervisor.close).atexit = False
         _pools.add(self)
+
+    def set_epoch(self, number: int) -> None:
+        """Tell the datasets of the workers, before their next example."""
+        if self._epoch is not None:
+            self._epoch.set(number)
 
 
 def _make_core(settings: WorkerSettings, engine: Engine) -> _core.WorkerPool:
