@@ -55,6 +55,19 @@ class EpochSetter:
         """Set the epoch of the loader."""
         self._set_epoch(epoch)
 
+    def __iter__(self) -> Iterator[Any]:
+        """Refuse to be iterated, by a DataLoader that was made of a loader's parts.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError(
+            "a DataLoader was made of the attributes of an `EchoLoader` "
+            "(`accelerate.skip_first_batches` does so), which echoes nothing. Use the "
+            "loader itself; to go on in the middle of an epoch, call "
+            "`load_state_dict(state)` with what `state_dict()` of it returned."
+        )
+
 
 @documented
 class EchoLoader(_EchoLoader):
