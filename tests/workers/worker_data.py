@@ -255,3 +255,29 @@ class Epochs(Numbers):
 
     def __getitem__(self, index: int) -> Any:
         return {"id": np.int64(index), "epoch": np.int64(self.epoch)}
+
+
+class Opened(Numbers):
+    """A dataset that opens its file with its first example, as docs/workers.md says."""
+
+    file: Any = None
+
+    def __init__(self, n: int, path: Path, parent: int) -> None:
+        super().__init__(n)
+        self.path = path
+        self.parent = parent
+
+    def __getitem__(self, index: int) -> Any:
+        assert os.getpid() != self.parent, "it is read where it was made"
+        if self.file is None:
+            self.file = self.path.open("rb")
+        self.file.seek(index)
+        return super().__getitem__(self.file.read(1)[0])
+
+
+class Lengths(Opened):
+    """The same, whose examples differ in length."""
+
+    def __getitem__(self, index: int) -> Any:
+        item = super().__getitem__(index)
+        return {"id": item["id"], "x": item["x"][: index % 5]}

@@ -166,6 +166,7 @@ class EchoLoader(Consumed):
             unit=unit,
             batched=batched,
             in_order=in_order,
+            seed=seed,
         )
         choice = choose_reader(
             upstream,

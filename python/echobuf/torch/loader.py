@@ -394,4 +394,4 @@ class EchoLoader(_EchoLoader):
 
     def _end_on_all_ranks(self) -> None:
         """End the epoch whose last batch all ranks have handed out."""
-        super()._served_out()
+        self._epochs.served_out()

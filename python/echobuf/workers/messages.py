@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 READY = "ready"
 FAILED = "failed"
+ITEM = "item"
+GO_ON = "go on"
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,24 @@ class RaggedConfig:
 
 
 @dataclass(frozen=True)
+class RecordConfig:
+    """The records that workers write, which are known with the first example.
+
+    Attributes:
+        example: the first example, of which the others have the structure.
+        fields: the leaves of an example. They are sent as well since NumPy pickles an
+            array in the byte order of the machine.
+        capacity: number of slots in the ring.
+        ragged: set where examples have ragged leaves.
+    """
+
+    example: Any
+    fields: tuple[Field, ...]
+    capacity: int
+    ragged: RaggedConfig | None = None
+
+
+@dataclass(frozen=True)
 class WorkerConfig:
     """The configuration of one worker, which is pickled.
 
@@ -53,14 +73,10 @@ class WorkerConfig:
         count: of workers.
         dataset: read by the worker.
         adapter: reads the items of the dataset.
-        example: the first example, of which the others have the structure.
-        fields: the leaves of an example. They are sent as well since NumPy pickles an
-            array in the byte order of the machine.
-        capacity: number of slots in the ring.
         seed: of the loader.
         init: called with `number` first; or None.
         start: number of processes that the loader had started before this one.
-        ragged: set where examples have ragged leaves.
+        record: None for a worker that makes the first example.
         epoch: set where the dataset is told the number of an epoch.
     """
 
@@ -68,13 +84,10 @@ class WorkerConfig:
     count: int
     dataset: Any
     adapter: Adapter
-    example: Any
-    fields: tuple[Field, ...]
-    capacity: int
     seed: int
     init: Callable[[int], Any] | None
     start: int = 0
-    ragged: RaggedConfig | None = None
+    record: RecordConfig | None = None
     epoch: SharedEpoch | None = None
 
 
