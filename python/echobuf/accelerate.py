@@ -107,8 +107,8 @@ class EchoLoader(_EchoLoader, DataLoaderStateMixin):  # type: ignore[misc]
             >>> loader = echobuf.accelerate.EchoLoader(range(8), batch_size=2, factor=2)
             >>> batch = next(iter(loader))  # one more batch is drawn ahead
             >>> sorted(loader.state_dict())
-            ['arguments', 'checksum', 'epoch', 'format', 'fresh_offset', 'position',
-            'version']
+            ['arguments', 'base', 'checksum', 'entered', 'epoch', 'format',
+            'fresh_offset', 'position', 'upstream', 'version']
         """
         self._check_open()
         return super().state_dict() if self._given is None else dict(self._given)

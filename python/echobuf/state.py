@@ -24,6 +24,8 @@ _VERSION = 1
 _NUMBERS = ("epoch", "fresh_offset")
 _MOST = 2**63
 _POSITION = ("epoch", "fresh_offset", "position", "arguments")
+_OPTIONAL = ("base", "ranks", UPSTREAM_KEY, ENTERED_KEY)
+_PARTS = {"position", "arguments", "ranks", UPSTREAM_KEY, ENTERED_KEY}
 _TAKEN_BY = {
     "base": "an `EchoLoader`",
     "ranks": "an `echobuf.torch.EchoLoader` with `uneven`",
@@ -185,27 +187,57 @@ def seal(arguments: State, position: State, **more: Any) -> State:
             than the first; with `entered`, if items entered in another order than the
             sampler's; with `upstream`, if that has a state. It has a checksum of its
             own, so that it may be left out.
-        more: what loaders add to it.
+        more: what loaders add to it; None where there is nothing.
     """
     base = position.get("base", 0)
-    entered = position.get(ENTERED_KEY)
+    entered, upstream = position.get(ENTERED_KEY), position.get(UPSTREAM_KEY)
     state = {
         "format": _FORMAT,
         "version": _VERSION,
         "epoch": position["epoch"],
         "fresh_offset": position["fresh_offset"] + base,
-        "position": position["position"],
-        "arguments": arguments,
-        **({"base": base} if base else {}),
-        **({} if entered is None else {ENTERED_KEY: entered.sealed()}),
-        **more,
+        "position": _written(position["position"]),
+        "arguments": _written(arguments),
+        "base": base,
+        ENTERED_KEY: _written(None if entered is None else entered.sealed()),
+        **{key: _written(value) for key, value in more.items()},
     }
-    upstream = position.get(UPSTREAM_KEY)
     return {
         **state,
         "checksum": checksum_of(state),
-        **({} if upstream is None else {UPSTREAM_KEY: upstream.sealed()}),
+        UPSTREAM_KEY: _written(None if upstream is None else upstream.sealed()),
     }
+
+
+def _written(part: Any) -> str:
+    """Return a part of a state as one text, "" for None.
+
+    Checkpoints of torch.distributed take a state apart into its leaves, and load those
+    that the state of a fresh object has: they must be the same ones at any time.
+    """
+    return "" if part is None else json.dumps(part, sort_keys=True, allow_nan=False)
+
+
+def read_parts(state: Mapping[str, Any]) -> State:
+    """Return a state with its parts read, and without those that are empty.
+
+    States once had the parts themselves, in place of texts: these are as they were.
+
+    Raises:
+        StateError: it is damaged.
+    """
+    read = dict(state)
+    for key in state.keys() & _PARTS:
+        value = state[key]
+        try:
+            read[key] = json.loads(value or "null") if type(value) is str else value
+        except ValueError:
+            raise StateError(
+                f"`state` is damaged: `{key}` is {_shorten(value)}; use a state that "
+                "`state_dict()` returned, unchanged."
+            ) from None
+    gone = {key for key in _OPTIONAL if state.get(key) in ("", 0)}
+    return {key: value for key, value in read.items() if key not in gone}
 
 
 def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
@@ -229,16 +261,16 @@ def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
             f"reads version {_VERSION}."
         )
     apart = ("checksum", UPSTREAM_KEY)
-    body = {key: value for key, value in state.items() if key not in apart}
-    checksum = checksum_of(body)
+    checksum = checksum_of({key: state[key] for key in state if key not in apart})
     if checksum is None or checksum != state.get("checksum"):
         raise StateError(
             "`state` is damaged: its checksum does not fit. Use a state that "
             "`state_dict()` returned, unchanged."
         )
-    _check_parts(body)
-    check_arguments(body["arguments"], arguments)
-    position = {key: body.pop(key) for key in _POSITION}
+    state = read_parts(state)
+    _check_parts(state)
+    check_arguments(state["arguments"], arguments)
+    position = {key: state[key] for key in _POSITION}
     _check_phase(position["position"], arguments["factor"])
     for key in state.keys() - {"format", "version", "checksum", *_POSITION}:
         if key not in also:

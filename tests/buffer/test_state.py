@@ -21,6 +21,7 @@ from helpers import (
     pump,
     stack,
 )
+from opened_states import opened
 
 pytestmark = pytest.mark.contract
 
@@ -122,7 +123,7 @@ def test_auto_goes_on_with_the_pass_that_it_was_in(cut, n, batch_size, window):
     if state["epoch"] == 1:
         assert not rest
         return
-    position = state["position"]
+    position = opened(state)["position"]
     if position and not position["auto"]["waiting"]:
         left = position["resident_end"] - state["fresh_offset"] - position["offset"]
         flat = [number for batch in rest for number in batch]

@@ -9,9 +9,10 @@ import echobuf
 from echobuf import state
 from echobuf.errors import StateError
 from helpers import drain, example, make, middle
+from opened_states import opened
 
 KINDS = [{}, {"factor": 2.5}, {"factor": "auto", "max_factor": 4}]
-STATES = [middle(**kind)[0] for kind in KINDS]
+STATES = [opened(middle(**kind)[0]) for kind in KINDS]
 
 numbers = st.one_of(
     st.sampled_from(

@@ -110,7 +110,7 @@ def test_an_upstream_that_does_not_take_its_state() -> None:
     for _ in range(20):
         next(batches)
     state = loader.state_dict()
-    assert "upstream" in state
+    assert state["upstream"]
     other = echobuf.EchoLoader(Stateful("load_state_dict"), **KWARGS)
     other.load_state_dict(state)
     with pytest.raises(echobuf.StateError, match="UnprintableError"):

@@ -15,6 +15,7 @@ import echobuf
 from echobuf.buffer import engine_of
 from echobuf.loader.feeder import Feeder
 from helpers import WAIT_S, Worker
+from opened_states import opened
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
 
@@ -79,7 +80,7 @@ def rows_of(batch):
 
 def state_of(loader):
     """The state of a loader, but for the end of upstream: timing says when it comes."""
-    state = json.loads(json.dumps(loader.state_dict()))
+    state = opened(json.loads(json.dumps(loader.state_dict())))
     del state["checksum"]
     if state["position"] is not None:
         state["position"]["upstream_length"] = None

@@ -128,7 +128,9 @@ def test_a_failure_is_that_of_its_own_epoch():
 def test_an_epoch_may_be_empty():
     numbers = [{"id": number} for number in range(40)]
     loader = make(Several(numbers, [], numbers, [], [], numbers, numbers))
-    assert [len(numbers_of(loader)) for _ in range(6)] == [80, 0, 80, 0, 0, 80]
+    with pytest.warns(UserWarning, match="yields nothing in epoch 1") as warned:
+        assert [len(numbers_of(loader)) for _ in range(6)] == [80, 0, 80, 0, 0, 80]
+    assert len(warned) == 1
 
 
 def test_a_one_shot_upstream_gives_one_epoch():

@@ -13,6 +13,7 @@ import echobuf
 from echobuf.loader.loader import internals_of
 from echobuf.loader.upstream_states import Snapshots, Stateful
 from helpers import until
+from opened_states import opened
 from test_loader import KWARGS
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
@@ -197,7 +198,7 @@ def test_a_state_given_up_by_set_epoch_is_not_loaded():
     loader = make(tape)
     loader.load_state_dict(state)
     loader.set_epoch(3)
-    assert "upstream" not in loader.state_dict()
+    assert not loader.state_dict()["upstream"]
     list(loader)
     assert tape.read == list(range(200))
 
@@ -335,8 +336,8 @@ def test_states_taken_while_upstream_runs():
     exact = 0
     for state in states:
         if state["epoch"] == 0 and state["fresh_offset"]:
-            offset = state["upstream"]["offset"]
-            assert state["upstream"]["state"]["state"]["at"] == offset
+            offset = opened(state)["upstream"]["offset"]
+            assert opened(state)["upstream"]["state"]["state"]["at"] == offset
             # Else the thread stood still while all that the ring holds went by.
             assert offset <= state["fresh_offset"]
             exact += offset == state["fresh_offset"]

@@ -14,6 +14,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 import echobuf
 import echobuf.torch
 from helpers import WAIT_S
+from opened_states import opened
 from test_loader import Numbers, numbers_of
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
@@ -52,7 +53,7 @@ def test_a_window_that_is_left_out_is_32_batches(size, factor, batches):
         Numbers(9), batch_size=size, factor=factor, window=size * batches
     )
     state = loader.state_dict()
-    assert state["arguments"]["window"] == size * batches
+    assert opened(state)["arguments"]["window"] == size * batches
     given.load_state_dict(state)
     if factor != "auto":
         assert [*map(str, loader)] == [*map(str, given)]
@@ -67,10 +68,10 @@ def test_it_follows_from_the_first_batch_where_that_says_the_batch_size():
 
     loader = make()
     fresh = loader.state_dict()
-    assert fresh["arguments"]["window"] is None
+    assert opened(fresh)["arguments"]["window"] is None
     assert "window=None" in repr(loader)
     assert numbers_of(loader) == numbers_of(make(window=192, batch_size=6))
-    assert loader.state_dict()["arguments"]["window"] == 192
+    assert opened(loader.state_dict())["arguments"]["window"] == 192
     assert "batch_size=6, window=192" in repr(loader)
     resumed, at_start = make(), make(window=192)
     epoch = iter(loader)
@@ -86,13 +87,13 @@ def test_it_follows_from_the_first_batch_where_that_says_the_batch_size():
 def test_whole_batches_have_a_window_of_32_batches(factor):
     batches = [np.arange(4) for _ in range(5)]
     loader = echobuf.EchoLoader(batches, unit="batch", factor=factor)
-    assert loader.state_dict()["arguments"]["window"] == {2: 32, 3: 33}[factor]
+    assert opened(loader.state_dict())["arguments"]["window"] == {2: 32, 3: 33}[factor]
     assert len(list(loader)) == 5 * factor
 
 
 def test_that_of_a_data_loader_is_known_at_once():
     loader = echobuf.torch.EchoLoader(DataLoader(Examples(), batch_size=5))
-    assert loader.state_dict()["arguments"]["window"] == 160
+    assert opened(loader.state_dict())["arguments"]["window"] == 160
     assert {int(each) for batch in loader for each in batch["id"]} == set(range(40))
 
 

@@ -10,6 +10,7 @@ import echobuf
 import fake_cuda
 from echobuf.testing import simulated_cuda
 from helpers import WAIT_S
+from opened_states import opened
 from reported_losses import (
     KWARGS,
     SPEC,
@@ -126,7 +127,8 @@ def test_a_state_keeps_losses_that_do_not_count_yet(cupy):
                 buffer.report(info, cupy.asarray(losses(info.index.get())))
             state = buffer.state_dict()
             assert buffer.state_dict() == state
-        assert len(state["position"]["late_losses"]) == min(at + 1, 2) - (at > 0)
+        late = opened(state)["position"]["late_losses"]
+        assert len(late) == min(at + 1, 2) - (at > 0)
         for device in ("cuda", "cpu"):
             with echobuf.EchoBuffer(SPEC, device=device, **KWARGS) as buffer:
                 buffer.load_state_dict(state)

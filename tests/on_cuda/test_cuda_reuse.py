@@ -11,6 +11,7 @@ import echobuf
 from echobuf import transforms as t
 from echobuf.testing import simulated_cuda
 from helpers import WAIT_S, Worker
+from opened_states import opened
 from ragged_graph_memory import SPEC as RAGGED
 from ragged_graph_memory import example, plain
 
@@ -83,7 +84,7 @@ class Served:
 
 
 def buffer_arguments(buffer):
-    return buffer.state_dict()["arguments"]
+    return opened(buffer.state_dict())["arguments"]
 
 
 CASES = {

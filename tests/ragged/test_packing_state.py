@@ -13,9 +13,10 @@ from packed_records import check_all, iter_batches, make, packings, serve, toget
 from packing_reference import packed_batches
 
 from echobuf import StateError
-from echobuf.state import checksum_of
 from equal_arrays import assert_equal
 from helpers import PUT_SIZES, WAIT_S, on_device
+from opened_states import opened
+from opened_states import resealed as with_checksum
 
 pytestmark = pytest.mark.contract
 
@@ -150,9 +151,8 @@ def test_a_state_before_the_end_is_known_says_that_more_may_come():
 
 def resealed(state, **position):
     """The state with another position, and the checksum that fits it."""
-    body = {key: state[key] for key in state if key != "checksum"}
-    body["position"] = {**body["position"], **position}
-    return {**body, "checksum": checksum_of(body)}
+    body = opened(state)
+    return with_checksum({**body, "position": {**body["position"], **position}})
 
 
 @pytest.mark.parametrize(

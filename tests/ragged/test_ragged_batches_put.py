@@ -10,6 +10,7 @@ from whole_batches import MOST, spec
 import echobuf
 from echobuf import Field, Ragged
 from helpers import WAIT_S
+from opened_states import opened
 
 pytestmark = pytest.mark.contract
 
@@ -221,7 +222,7 @@ def test_a_state_is_of_the_same_batches():
     with make() as buffer:
         buffer.put(SQUARE)
         state = buffer.state_dict()
-    assert state["arguments"]["spec"] == "int32[3, None]"
+    assert opened(state)["arguments"]["spec"] == "int32[3, None]"
     other = {"of": Field((4, None), np.int32)}, {"payload_bytes": 500}
     for kwargs in other:
         with make(**kwargs) as buffer, pytest.raises(echobuf.StateError):

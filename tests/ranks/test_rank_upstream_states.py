@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 import torch
 
 from echobuf.torch import EchoLoader
+from opened_states import opened
 from ranks import rank_threads
 from ranks.rank_threads import RankThreads
 
@@ -71,7 +72,7 @@ def test_each_ranks_upstream_continues_at_its_state():
         return [batch["id"].tolist() for batch in loader]
 
     for state, _ in results:
-        assert 0 < state["upstream"]["offset"] == state["fresh_offset"]
+        assert 0 < opened(state)["upstream"]["offset"] == state["fresh_offset"]
     assert [len(each) for each in RankThreads(2).run(go_on)] == [60, 60]
 
 

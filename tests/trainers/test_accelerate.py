@@ -10,7 +10,7 @@ import threading
 from itertools import chain
 from pathlib import Path
 
-from accelerate import Accelerator
+from accelerate import Accelerator, skip_first_batches
 from accelerate.state import AcceleratorState, GradientState, PartialState
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -21,6 +21,7 @@ from echobuf.accelerate import EchoLoader
 from helpers import WAIT_S, Worker
 from leaked_threads import no_feeder
 from on_accelerate import Run, expected, make_loader
+from opened_states import opened
 from plain_loop import EXAMPLES, STEPS
 
 
@@ -166,9 +167,10 @@ def test_a_state_is_that_of_the_batch_that_the_loop_has():
             assert json.loads(json.dumps(state)) == state
             if number < STEPS:
                 assert state["epoch"] == other["epoch"] == epoch
-                assert state["position"]["draws"] == other["position"]["draws"]
+                draws = [opened(each)["position"]["draws"] for each in (state, other)]
+                assert draws[0] == draws[1]
         assert state["epoch"] == epoch + 1
-        assert state["position"] is None
+        assert state["position"] == ""
 
 
 def test_a_state_taken_after_the_loop_was_left():
@@ -180,7 +182,16 @@ def test_a_state_taken_after_the_loop_was_left():
     again.load_state_dict(loader.state_dict())
     assert [batch.tolist() for batch in again] == whole[5:]
     loader.set_epoch(1)
-    assert loader.state_dict()["position"] is None
+    assert loader.state_dict()["position"] == ""
+
+
+@pytest.mark.parametrize("kind", [EchoLoader, echobuf.torch.EchoLoader])
+def test_batches_are_not_skipped_in_a_loader_without_echoes(kind):
+    upstream = DataLoader(range(8), batch_size=2, num_workers=1)
+    loader = kind(upstream, window=4, factor=2)
+    skipping = skip_first_batches(loader, 1)
+    with pytest.raises(echobuf.OptionError, match=r"load_state_dict\(state\)"):
+        next(iter(skipping))
 
 
 def test_a_state_is_given_up_for_another():

@@ -12,6 +12,7 @@ import pytest
 from echobuf import EchoBuffer, Field, OptionError, SpecError, StateError
 from echobuf import transforms as T
 from helpers import WAIT_S
+from opened_states import opened
 from transform_engine import one
 from transform_reference import statistics
 
@@ -325,7 +326,7 @@ def test_numbers_of_operations_inside_come_after_their_container() -> None:
     """A second place of an operation in the chain has a number by itself."""
     flip = T.RandomHorizontalFlip()
     inside = T.RandomChoice([T.RandomErasing(), T.RandomApply([flip])])
-    numbers = state_of([flip, inside, flip])["arguments"]["transform_numbers"]
+    numbers = opened(state_of([flip, inside, flip]))["arguments"]["transform_numbers"]
     assert numbers == {"[]": [0, 1, 2, 3, 4, 5]}
 
 

@@ -12,6 +12,7 @@ import pytest
 from echobuf import EchoBuffer, EchoLoader, Field, StateError
 from echobuf import transforms as T
 from helpers import WAIT_S
+from opened_states import opened
 
 pytestmark = pytest.mark.contract
 
@@ -86,6 +87,7 @@ def test_a_transform_that_shares_as_the_states(make: Any) -> None:
 
 def of_before(state: dict[str, Any]) -> dict[str, Any]:
     """A state as it was while none recorded what is shared."""
+    state = opened(state)
     arguments = {k: v for k, v in state["arguments"].items() if "numbers" not in k}
     assert len(arguments) == len(state["arguments"]) - 1
     body = {k: v for k, v in state.items() if k != "checksum"} | {

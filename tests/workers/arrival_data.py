@@ -9,6 +9,7 @@ from typing import Any
 import echobuf
 from echobuf.loader.arrivals import unseal
 from echobuf.loader.loader import internals_of
+from opened_states import opened
 from ragged_worker_data import Texts
 from worker_data import KWARGS, Numbers, ids, load
 
@@ -84,7 +85,7 @@ class Arrivals:
         segment = KWARGS["window"] // KWARGS["factor"]
         while True:
             state = self.note(loader)
-            if len(self.items) >= state["position"]["resident_end"] + segment:
+            if len(self.items) >= opened(state)["position"]["resident_end"] + segment:
                 return batches, state
             time.sleep(0.001)
 

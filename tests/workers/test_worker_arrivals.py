@@ -18,8 +18,8 @@ from arrival_data import (
     reload,
     used_exactly,
 )
-from echobuf.state import checksum_of
 from helpers import until
+from opened_states import opened, resealed
 from ragged_worker_data import KWARGS as RAGGED
 from ragged_worker_data import texts
 from worker_data import Numbers, Troubled, UntilThere, ids, load, workers_alive
@@ -141,7 +141,7 @@ def test_a_state_of_an_epoch_in_order_goes_on():
 
 def left_in_pass(state):
     """Return how many draws are left of a pass, all of whose records have entered."""
-    at = state["position"]
+    at = opened(state)["position"]
     return at["resident_end"] - state["fresh_offset"] - at["offset"]
 
 
@@ -229,9 +229,8 @@ def midway():
 
 
 def damaged(state, **changes):
-    body = {**state, "entered": {**state["entered"], **changes}}
-    del body["checksum"]
-    return {**body, "checksum": checksum_of(body)}
+    body = opened(state)
+    return resealed({**body, "entered": {**body["entered"], **changes}})
 
 
 @pytest.mark.parametrize(
@@ -250,7 +249,7 @@ def test_a_damaged_state_is_refused(midway, change):
     loader = arriving(Numbers(N))
     loader.load_state_dict(damaged(midway))  # but for what is changed it is sound
     with pytest.raises(echobuf.StateError, match=r'`state\["entered"\]` is damaged'):
-        loader.load_state_dict(damaged(midway, **change(midway["entered"])))
+        loader.load_state_dict(damaged(midway, **change(opened(midway)["entered"])))
 
 
 def test_where_a_state_cannot_go_on_is_said(midway):

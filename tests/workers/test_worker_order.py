@@ -12,6 +12,7 @@ from helpers import until
 from schedule_reference import draw_infos
 from worker_data import (
     KWARGS,
+    Epochs,
     Foreign,
     Listed,
     Noted,
@@ -223,3 +224,25 @@ def test_upstream_time_counts_while_workers_are_busy():
         time.sleep(0.015)
     # Two examples at a time, at the most; those under way at the first count in part.
     assert loader.stats().t_upstream_s > 0.9 * 0.004 / 2
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_the_dataset_of_each_worker_is_told_the_epoch(overlap):
+    """Also of one that is started again; one that is told nothing stays as it was."""
+    loaders = [load(Epochs(40), workers, overlap_epochs=overlap) for workers in (0, 2)]
+    for told in (None, None, 3, None, 0):
+        epochs = []
+        for loader in loaders:
+            if told is not None:
+                loader.set_epoch(told)
+            batches = list(loader)
+            epochs.append([batch["epoch"].tolist() for batch in batches])
+            kill_one()
+        assert epochs[0] == epochs[1]
+        assert told is None or {told} == {each for one in epochs[0] for each in one}
+
+
+def kill_one():
+    for process in multiprocessing.active_children()[:1]:
+        process.kill()
+        process.join()

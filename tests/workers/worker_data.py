@@ -241,3 +241,43 @@ class UntilThere:
         while not self.path.exists():
             time.sleep(0.01)
         return Numbers(1000)[12]
+
+
+class Epochs(Numbers):
+    """A dataset whose examples say the epoch that it was told, and how often."""
+
+    epoch = -1
+    calls = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.calls += 1
+
+    def __getitem__(self, index: int) -> Any:
+        return {"id": np.int64(index), "epoch": np.int64(self.epoch)}
+
+
+class Opened(Numbers):
+    """A dataset that opens its file with its first example, as docs/workers.md says."""
+
+    file: Any = None
+
+    def __init__(self, n: int, path: Path, parent: int) -> None:
+        super().__init__(n)
+        self.path = path
+        self.parent = parent
+
+    def __getitem__(self, index: int) -> Any:
+        assert os.getpid() != self.parent, "it is read where it was made"
+        if self.file is None:
+            self.file = self.path.open("rb")
+        self.file.seek(index)
+        return super().__getitem__(self.file.read(1)[0])
+
+
+class Lengths(Opened):
+    """The same, whose examples differ in length."""
+
+    def __getitem__(self, index: int) -> Any:
+        item = super().__getitem__(index)
+        return {"id": item["id"], "x": item["x"][: index % 5]}

@@ -177,7 +177,9 @@ class DataLoaderLike(Uncopied, Closing):
 
     def __bool__(self) -> bool:
         """Return False if the length is known to be 0; never raise."""
-        try:  # without asking other ranks
+        try:  # without asking other ranks, or beginning an epoch
+            if self._plan.awaits_first():
+                return True
             length = self._plan.epoch_length()
             return length.count_batches(self._counted_epoch()) != 0
         except Exception:  # upstream's own `__len__` may raise anything

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf import _core, hints
-from echobuf.errors import message
-from echobuf.loader.source import as_data_loader
+from echobuf.errors import describe
+from echobuf.loader.source import as_data_loader, batch_sampler_of
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,7 @@ def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
         TypeError: it is not known.
     """
     loader = as_data_loader(upstream)
-    if loader is not None:
-        return _count_data_loader(loader, batched=batched, whole=whole)
-    if batched and not whole:
+    if loader is None and batched and not whole:
         raise TypeError(
             "the number of examples in the batches of `upstream` is not known; give "
             "`length=`."
@@ -73,37 +71,77 @@ def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
             "`length=`: `len(dataset)`, if none leaves anything out."
         )
     try:
+        if loader is not None:
+            return _count_data_loader(loader, batched=batched, whole=whole)
         return len(upstream)
-    except TypeError as error:
+    except _UnknownError:
+        raise
+    except Exception as error:  # a `__len__` of upstream's may raise anything
         raise TypeError(
             f"`upstream` is a {type(upstream).__name__}, which does not say how many "
-            f"items it yields ({message(error)}); give `length=`."
+            f"items it yields ({describe(error)}); give `length=`."
         ) from None
+
+
+class _UnknownError(TypeError):
+    """A length that is not known, with the reason."""
 
 
 def _count_data_loader(loader: Any, *, batched: bool, whole: bool) -> int:
     from torch.utils.data import IterableDataset
 
     if isinstance(loader.dataset, IterableDataset) and loader.num_workers > 0:
-        raise TypeError(
+        raise _UnknownError(
             "an IterableDataset with worker processes yields what its workers make of "
             "it; give `length=`."
         )
     if whole or not batched:
         return len(loader)
-    if isinstance(loader.dataset, IterableDataset):
-        examples = len(loader.dataset)  # type: ignore[arg-type]
-        size, drop_last = loader.batch_size, loader.drop_last
-    elif _keeps_all(loader.batch_sampler):
-        sampler = loader.batch_sampler
-        examples = len(sampler.sampler)
-        size, drop_last = sampler.batch_size, sampler.drop_last
-    else:
-        raise TypeError(
-            "a DataLoader with a batch_sampler of its own does not say how many "
-            "examples its batches hold; give `length=`."
+    source, size, drop_last = _batching(loader)
+    if source is None or size is None:
+        kind = "makes no batches itself" if size is None else "has a batch_sampler"
+        raise _UnknownError(
+            f"a DataLoader that {kind} does not say how many examples its batches "
+            "hold; give `length=`."
         )
+    examples = len(source)
     return examples // size * size if drop_last else examples
+
+
+def _batching(loader: Any) -> tuple[Any, int | None, bool]:
+    """Return what says the number of examples, the batch size, and `drop_last`.
+
+    The first is None for a batch sampler that may make batches of any size.
+    """
+    from torch.utils.data import IterableDataset
+
+    if isinstance(loader.dataset, IterableDataset):
+        size = loader.batch_size
+        return None if size is None else loader.dataset, size, loader.drop_last
+    sampler = batch_sampler_of(loader)
+    if not _keeps_all(sampler):
+        return None, None if sampler is None else 0, False
+    return sampler.sampler, sampler.batch_size, sampler.drop_last
+
+
+def first_batch_length(upstream: Any, made: int) -> int | None:
+    """Return how many items the first batch of a DataLoader is made of, if known.
+
+    Args:
+        upstream: any.
+        made: examples in that batch; where the number of items in an epoch is not
+            known, a shorter batch may be the last one.
+    """
+    loader = as_data_loader(upstream)
+    if loader is None:
+        return None
+    source, size, drop_last = _batching(loader)
+    if drop_last or size is None or source is None:
+        return size or None
+    try:
+        return min(size, len(source))
+    except Exception:  # there is no `__len__`
+        return min(size, made)
 
 
 def _keeps_all(batch_sampler: Any) -> bool:

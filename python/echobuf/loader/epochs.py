@@ -17,6 +17,7 @@ from echobuf.buffer import engine_of
 from echobuf.loader.attributes import closed_error
 from echobuf.loader.epoch_feed import EpochFeed
 from echobuf.loader.iterator import EpochIterator, weakly
+from echobuf.loader.last_batch import locate
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import EpochSetter
 from echobuf.loader.upstream_states import with_end, with_upstream
@@ -175,6 +176,11 @@ class Epochs:
         """Return the iterator that was made last, while something refers to it."""
         return None if self._iterator is None else self._iterator()
 
+    def count_fresh(self) -> int | None:
+        """Return how many fresh examples have come in the epoch; None if none has."""
+        buffer = self._starter.buffer
+        return None if buffer is None else self._base + buffer.stats().fresh
+
     def served_out(self) -> None:
         """Note that the end of the epoch has been drawn."""
         self.is_between = True
@@ -219,7 +225,8 @@ class Epochs:
         buffer = self._starter.buffer
         assert buffer is not None
         engine = engine_of(buffer)
-        at = engine.position()
+        count = self._starter.count()
+        at = locate(engine, None if count is None else count - self._base)
         if at["epoch"] == engine.epoch:  # else it is the start of the next one
             at["base"] = self._base
         return at

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from echobuf.arguments import check_bool
+from echobuf.errors import EchobufError
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.attributes import Attributes
 from echobuf.loader.consumer import Consumed
@@ -166,6 +168,7 @@ class EchoLoader(Consumed):
             unit=unit,
             batched=batched,
             in_order=in_order,
+            seed=seed,
         )
         choice = choose_reader(
             upstream,
@@ -211,6 +214,7 @@ class EchoLoader(Consumed):
             },
             make=choice.make,
         )
+        self._plan.see_first = weakly(self._see_first_batch, lambda: None)
         self._starter = EpochStarter(
             self._upstream, setter, self._plan, adapter, choice.reader
         )
@@ -257,9 +261,17 @@ class EchoLoader(Consumed):
             count_batches=self._count_batches,
         )
 
+    def _see_first_batch(self) -> None:
+        """Begin the first epoch, which the next `iter` goes on with."""
+        with contextlib.suppress(EchobufError):  # which that `iter` raises, too
+            EchoLoader.__iter__(self)
+
     def _served_out(self) -> None:
         """Note that the end of an epoch has been drawn."""
+        fresh = self._epochs.count_fresh()
         self._epochs.served_out()
+        if fresh is not None:
+            self._plan.check_count(fresh)
 
     def _counted_epoch(self) -> int:
         return self._epochs.count()

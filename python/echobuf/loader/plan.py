@@ -12,6 +12,7 @@ from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, show
 from echobuf.loader import source
 from echobuf.loader.epoch_length import EpochLength, count_units
+from echobuf.loader.first_batch import FirstBatch, warn_of_count
 from echobuf.loader.ragged_batches import (
     BatchReader,
     find_batch_reader,
@@ -42,6 +43,7 @@ class Plan:
         batched: whether items are batches.
         options: the arguments, checked as far as they are known.
         ragged: the leaves that are to be ragged; None where none are.
+        see_first: begins the first epoch, where a length is known with its first batch.
     """
 
     def __init__(
@@ -67,6 +69,10 @@ class Plan:
                 f"`pack_to` is {arguments['pack_to']!r} and `batch_size` is None; give "
                 "`batch_size`, the number of rows in a batch."
             )
+        takes_apart = self.batched and unit == "example"
+        self._first_batch = FirstBatch(upstream, takes_apart, self._length)
+        self._is_size_given = not self._lacks_size()
+        self._is_window_given = arguments["window"] is not None
         if self._lacks_size() and unit == "example" and self.batched:
             arguments["batch_size"] = source.loader_batch_size(upstream)
         by_rows = arguments["pack_to"] is not None  # of which the window has no number
@@ -78,6 +84,8 @@ class Plan:
         if is_asked:
             _check_ragged(arguments, self.options)
         self._buffer: EchoBuffer | None = None
+        self._is_warned = False
+        self.see_first: Callable[[], None] = lambda: None
 
     def _lacks_size(self) -> bool:
         """Return True while neither `batch_size` nor `max_rows` is known."""
@@ -201,8 +209,12 @@ class Plan:
 
     def _learn_size(self, length: int) -> None:
         """Take the length of the first batch for that of all, where none was given."""
-        if self._lacks_size():
-            self._arguments["batch_size"] = length
+        arguments = self._arguments
+        is_other = self._first_batch.note(length, self._is_size_given)
+        if is_other or self._lacks_size():
+            arguments["batch_size"] = length
+            if not self._is_window_given:
+                arguments["window"] = None
             self._settle_window()
 
     @property
@@ -301,16 +313,44 @@ class Plan:
             raise TypeError("`batch_size` is known with the first batch; give it.")
         if self._length is not None:
             return self._length
-        return count_units(self._upstream, batched=self.batched, whole=whole)
+        count = count_units(self._upstream, batched=self.batched, whole=whole)
+        if count:
+            self._first_batch.check(self.see_first)
+        return count
+
+    def awaits_first(self) -> bool:
+        """Return True while the number of examples is known with the first batch."""
+        return self._first_batch.is_awaited
+
+    def check_count(self, fresh: int) -> None:
+        """Warn once where an epoch had another number of fresh examples than said.
+
+        Args:
+            fresh: examples (batches with `unit="batch"`) of a whole epoch.
+        """
+        said = self.count()
+        if said is not None and fresh != said:
+            self._is_warned = True
+            warn_of_count(said, fresh, self._length is not None)
+
+    def count(self) -> int | None:
+        """Return the number of fresh examples in an epoch, if known and not refuted."""
+        try:
+            return None if self._is_warned else self._count_units()
+        except TypeError:
+            return None
 
     def sealed(self) -> state.State:
         """Return the arguments as they are kept in a state."""
         if self._buffer is not None:
             return engine_of(self._buffer).arguments
         arguments = state.arguments_of(self.options, None, None, None)
-        if self._lacks_size() and not self.options.whole_batches:
+        is_awaited = self._first_batch.is_awaited
+        is_learnt = is_awaited and not self._is_size_given
+        if (self._lacks_size() and not self.options.whole_batches) or is_learnt:
             arguments["batch_size"] = None
-        if self._arguments["window"] is None:
+        is_learnt = is_awaited and not self._is_window_given
+        if self._arguments["window"] is None or is_learnt:
             arguments["window"] = None
         return arguments
 

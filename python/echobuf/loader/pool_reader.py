@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import time
+import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy.typing as npt
 from echobuf import _core
 from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer
+from echobuf.errors import CapacityError, OptionError
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.arrivals import (
     ArrivalStates,
@@ -27,8 +30,11 @@ from echobuf.loader.readers import FeedRequest
 from echobuf.loader.source import Order
 from echobuf.loader.upstream import Start
 from echobuf.progress import watching
+from echobuf.resources import enough
 from echobuf.state import ENTERED_KEY
+from echobuf.workers.messages import SharedEpoch, WorkerConfig
 from echobuf.workers.pool import Supervisor, WorkerPool
+from echobuf.workers.process import PATIENCE_S, WorkerProcess, join_all
 from echobuf.workers.settings import WorkerSettings
 
 _CLOSE_TIMEOUT_S = 10.0  # for workers in the middle of an example
@@ -61,12 +67,17 @@ class PoolReader:
         self.settings = settings
         self._dataset = order.dataset
         self._adapter = adapter
+        self._config: WorkerConfig | None = None
+        self._begun: list[WorkerProcess] = []  # until there is a pool
+        self._starts = 0
+        weakref.finalize(self, _drop, self._begun).atexit = False
         self.pool: WorkerPool | None = None
         self._has_example = False
         self._example: Any = None
 
     def close(self) -> None:
         """End the workers, and wait up to 10 s for them."""
+        self._drop_begun()
         if self.pool is not None:
             self.pool.supervisor.close()
             self.pool.supervisor.join(time.monotonic() + _CLOSE_TIMEOUT_S)
@@ -76,26 +87,77 @@ class PoolReader:
         return True
 
     def check(self, start: Start) -> Start:
-        """Make the first example in this process, unless that was done before."""
+        """Let a worker make the first example, unless that was done before.
+
+        Raises:
+            OptionError: the dataset cannot be sent to other processes.
+        """
         if start.items is None or self._has_example:
             return start
         try:
             with watching("first item", lambda: f"item {start.first}, the first one"):
-                self._example = self._dataset[start.first]
+                self._example = self._make(start.first)
+        except (OptionError, CapacityError):
+            raise
         except Exception as error:
             return Start(error=error)
         self._has_example = True
         return start
+
+    def _make(self, index: int) -> Any:
+        """Return an example that worker 0 makes; if that dies, it is replaced."""
+        for restarts in itertools.count():
+            self._start_missing()
+            worker = self._begun[0]
+            try:
+                return worker.ask(index)
+            except EOFError:
+                worker.reap()
+                del self._begun[0]
+                most = self.settings.max_restarts
+                if worker.failed_at_start or restarts == most:
+                    self._drop_begun()
+                    raise worker.death_error(most) from None
+            except BaseException as error:
+                if not isinstance(error, Exception) or not worker.is_ready:
+                    self._drop_begun()  # it answers no longer, or too late
+                raise
+        raise AssertionError
+
+    def _start_missing(self) -> None:
+        """Start all workers, of which one makes examples before there is a pool."""
+        if self._config is None:
+            takes_epoch = callable(getattr(self._dataset, "set_epoch", None))
+            self._config = WorkerConfig(
+                number=0,
+                count=self.settings.count,
+                dataset=self._dataset,
+                adapter=self._adapter.in_worker(),
+                seed=self.settings.seed,
+                init=self.settings.init,
+                epoch=SharedEpoch.create() if takes_epoch else None,
+            )
+        there = {worker.number for worker in self._begun}
+        for number in sorted({*range(self.settings.count)} - there):
+            config = replace(self._config, number=number, start=self._starts)
+            self._starts += 1
+            with enough("a loader with workers", "make `num_workers` smaller"):
+                worker = WorkerProcess(self.settings, None, config)
+            self._begun.insert(number, worker)
+
+    def _drop_begun(self) -> None:
+        begun = _drop(self._begun)
+        join_all(begun, PATIENCE_S)
 
     def first_item(self, start: Start) -> Any:
         """Return the first example, from which the spec is inferred."""
         return self._example
 
     def look(self, items: Ahead, most: int) -> Iterator[Any]:
-        """Make the next examples in this process, too; workers make them again."""
+        """Let a worker make the next examples; workers make them again."""
         for index in items.look(most):
             try:
-                yield self._dataset[index]
+                yield self._make(index)
             except Exception as error:
                 items.note(error)  # which a worker raises in its place
                 return
@@ -122,14 +184,24 @@ class PoolReader:
             OptionError: the dataset cannot be sent to other processes.
         """
         if self.pool is None:
+            assert self._config is not None
+            begun = [*self._begun]
+            self._begun.clear()
             self.pool = WorkerPool(
-                self.settings,
-                self._dataset,
-                self._adapter.in_worker(),
-                self._example,
-                engine,
+                self.settings, self._config, self._example, engine, begun
             )
+        if request.told is not None:
+            self.pool.set_epoch(request.told)
         return WorkerFeeder(self.pool.core, self.pool.supervisor, engine, request)
+
+
+def _drop(begun: list[WorkerProcess]) -> list[WorkerProcess]:
+    """Let workers that have no pool end; return them."""
+    dropped = [*begun]
+    begun.clear()
+    for worker in dropped:
+        worker.drop()
+    return dropped
 
 
 class WorkerFeeder(Feeder):

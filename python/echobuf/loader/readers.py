@@ -37,6 +37,7 @@ class FeedRequest:
         batch_reader: reads batches with ragged leaves; None where none are.
         number: of the epoch.
         resume: the position that it goes on from; None: at its start.
+        told: the epoch that `set_epoch` of upstream was told last; None if none was.
     """
 
     thread: UpstreamThread
@@ -47,6 +48,7 @@ class FeedRequest:
     batch_reader: BatchReader | None = None
     number: int = 0
     resume: State | None = None
+    told: int | None = None
 
 
 class Reader(Protocol):

@@ -48,8 +48,19 @@ def yields_batches(upstream: Any) -> bool:
         return True
     loader = as_data_loader(upstream)
     return loader is not None and (
-        loader.batch_size is not None or loader.batch_sampler is not None
+        loader.batch_size is not None or batch_sampler_of(loader) is not None
     )
+
+
+def batch_sampler_of(loader: Any) -> Any:
+    """Return what yields the indices of each batch of a torch DataLoader, if any.
+
+    With `batch_size=None` a sampler may do so: the dataset is then given whole lists.
+    """
+    if loader.batch_sampler is not None:
+        return loader.batch_sampler
+    has_size = isinstance(getattr(loader.sampler, "batch_size", None), int)
+    return loader.sampler if has_size else None
 
 
 def loader_batch_size(upstream: Any) -> int | None:
@@ -58,9 +69,19 @@ def loader_batch_size(upstream: Any) -> int | None:
     if loader is None:
         return None
     size = loader.batch_size
-    if size is None and loader.batch_sampler is not None:
-        size = getattr(loader.batch_sampler, "batch_size", None)
+    if size is None:
+        size = getattr(batch_sampler_of(loader), "batch_size", None)
     return size if isinstance(size, int) else None
+
+
+def has_own_collate(upstream: Any) -> bool:
+    """Return True for a torch DataLoader that may make any number of examples."""
+    loader = as_data_loader(upstream)
+    if loader is None:
+        return False
+    from torch.utils.data import default_collate, default_convert
+
+    return loader.collate_fn not in (default_collate, default_convert)
 
 
 def begins_anew(upstream: Any) -> bool:

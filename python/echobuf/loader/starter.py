@@ -135,6 +135,13 @@ class EpochStarter:
         """
         self._feeders = [*self._feeders, *stop_feeding(engine_of(buffer))]
 
+    def count(self) -> int | None:
+        """Return the number of fresh examples in an epoch, where it is known.
+
+        The end of an upstream with a state is known with that state.
+        """
+        return None if self._upstream.stateful else self._plan.count()
+
     @property
     def reader(self) -> Reader:
         """The reader of upstream."""
@@ -341,6 +348,7 @@ class EpochStarter:
                     self._batch_reader,
                     number,
                     resume,
+                    self._epoch_setter.number,
                 ),
             )
         return EpochFeed(

@@ -177,11 +177,15 @@ class Upstream:
 
 
 class EpochSetter:
-    """The parts of upstream with `set_epoch`, and the epoch that they are in."""
+    """The parts of upstream with `set_epoch`, and the epoch that they are in.
+
+    Attributes:
+        number: the epoch that they were told last; None if they never were.
+    """
 
     def __init__(self, upstream: Any) -> None:
         self._upstream = upstream
-        self._number: int | None = None
+        self.number: int | None = None
         self._noted: dict[int, Any] = {}  # epochs when upstream was begun, by id
 
     def note_epochs(self) -> None:
@@ -190,7 +194,7 @@ class EpochSetter:
         A trainer that finds a sampler on the loader tells it before the loader.
         """
         self._noted = {
-            id(each): getattr(each, "epoch", self._number)
+            id(each): getattr(each, "epoch", self.number)
             for each in _takers(self._upstream)
         }
 
@@ -198,26 +202,26 @@ class EpochSetter:
         """Call `set_epoch`; False if nothing there was in another epoch."""
         changed = False
         for each in _takers(self._upstream):
-            now = getattr(each, "epoch", self._number)
+            now = getattr(each, "epoch", self.number)
             changed |= now != number or self._noted.get(id(each), now) != number
             each.set_epoch(number)
-        self._number = number
+        self.number = number
         return changed
 
     def set_next(self, number: int) -> None:
         """Call `set_epoch`, if this loader was ever told an epoch's number."""
-        if self._number is not None:
+        if self.number is not None:
             self.set(number)
 
 
 def _takers(upstream: Any) -> Iterator[Any]:
     """Yield upstream, or the samplers and the dataset that it is made of."""
-    if _takes(upstream):
+    if takes_epoch(upstream):
         yield upstream
         return
     seen: list[Any] = []
     for each in _parts(upstream):
-        if _takes(each) and not any(each is other for other in seen):
+        if takes_epoch(each) and not any(each is other for other in seen):
             seen.append(each)
             yield each
 
@@ -237,5 +241,6 @@ def _parts(upstream: Any) -> tuple[Any, ...]:
     return loader.sampler, batch_sampler, inner, shard, whole, loader.dataset
 
 
-def _takes(each: Any) -> bool:
+def takes_epoch(each: Any) -> bool:
+    """Return True if it is to be told the number of an epoch."""
     return callable(getattr(each, "set_epoch", None))

@@ -178,7 +178,7 @@ def unseal(sealed: Any, arguments: State, rank: int, size: int, *, pad: bool) ->
         StateError: the state is damaged, of other arguments, or lacks the position of
             this rank.
     """
-    if not isinstance(sealed, Mapping) or "ranks" not in sealed:
+    if not isinstance(sealed, Mapping) or not sealed.get("ranks"):
         return _unseal_single(sealed, arguments, size, pad)
     # Ranks may have different seeds; that of each is in its position.
     unseeded = {name: value for name, value in arguments.items() if name != "seed"}

@@ -133,6 +133,7 @@ class Server(Closing):
             max_restarts,
             unit="example",
             batched=batched,
+            seed=seed,
         )
         self._slots = 2 * window + lag
         serving = check_serving(payload_bytes, ragged, self._slots)

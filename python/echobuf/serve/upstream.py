@@ -144,6 +144,8 @@ class ServerUpstream:
         if self._length is not None:
             return self._length
         upstream = self._upstream.iterable
+        if self._batched and source.has_own_collate(upstream):
+            return None  # which may make any number of examples
         try:
             return count_units(upstream, batched=self._batched, whole=False)
         except TypeError:
@@ -163,6 +165,7 @@ class ServerUpstream:
             skipped,
             self._batched,
             batch_reader=self._batch_reader,
+            told=self._epoch_setter.number,
         )
         with enough("the upstream of a server", "make `num_workers` smaller"):
             feeder = self.reader.feed(ring, request)  # type: ignore[arg-type]

@@ -55,6 +55,19 @@ class EpochSetter:
         """Set the epoch of the loader."""
         self._set_epoch(epoch)
 
+    def __iter__(self) -> Iterator[Any]:
+        """Refuse to be iterated, by a DataLoader that was made of a loader's parts.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError(
+            "a DataLoader was made of the attributes of an `EchoLoader` "
+            "(`accelerate.skip_first_batches` does so), which echoes nothing. Use the "
+            "loader itself; to go on in the middle of an epoch, call "
+            "`load_state_dict(state)` with what `state_dict()` of it returned."
+        )
+
 
 @documented
 class EchoLoader(_EchoLoader):
@@ -180,8 +193,8 @@ class EchoLoader(_EchoLoader):
         self._nested = request.form == "nested"
         if self._nested:
             ragged = check_nested(request, arguments)
-        super().__init__(upstream, ragged=ragged, **arguments)
         self._ranks: RankCoordinator | None = None
+        super().__init__(upstream, ragged=ragged, **arguments)
         if uneven is not None:
             from echobuf.ranks.coordinator import RankCoordinator
 
@@ -242,6 +255,10 @@ class EchoLoader(_EchoLoader):
         if self._ranks is not None:
             self._ranks.supersede()
         super()._end_current()
+
+    def _see_first_batch(self) -> None:
+        if self._ranks is None:  # else an epoch begins with the other ranks
+            super()._see_first_batch()
 
     def _served_out(self) -> None:
         if self._ranks is None:  # else the other ranks have a say
@@ -359,13 +376,13 @@ class EchoLoader(_EchoLoader):
         return state.start_of(epochs.next_number) if at is None else at
 
     def _seal(self, arguments: State, position: State) -> State:
-        more = {"ranks": position["ranks"]} if "ranks" in position else {}
+        more = {} if self._ranks is None else {"ranks": position.get("ranks")}
         return state.seal(arguments, position, **more)
 
     def _unseal(self, sealed: Any) -> State:
         if self._ranks is not None:
             return self._ranks.unseal(sealed, self._plan.sealed())
-        if isinstance(sealed, dict) and "ranks" in sealed:
+        if isinstance(sealed, dict) and sealed.get("ranks"):
             from echobuf.ranks.states import unseal_without_ranks
 
             return unseal_without_ranks(sealed, self._plan.sealed())
@@ -377,4 +394,4 @@ class EchoLoader(_EchoLoader):
 
     def _end_on_all_ranks(self) -> None:
         """End the epoch whose last batch all ranks have handed out."""
-        super()._served_out()
+        self._epochs.served_out()

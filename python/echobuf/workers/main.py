@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import random
 import signal
 import sys
@@ -12,6 +13,7 @@ from dataclasses import replace
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
 from types import ModuleType
 from typing import Any
 
@@ -25,8 +27,11 @@ from echobuf.errors import CapacityError, ItemError, SpecError
 from echobuf.spec import make_spec
 from echobuf.workers.messages import (
     FAILED,
+    GO_ON,
+    ITEM,
     READY,
     ReceivedPayload,
+    RecordConfig,
     WorkerConfig,
     pack_error,
 )
@@ -35,30 +40,47 @@ _SLICE_S = 1.0
 _ORPHANED = 1  # exit code of a worker whose trainer has gone
 
 
-def run_worker(payload: ReceivedPayload, pipe: Connection, *shared: Any) -> None:
+def run_worker(
+    payload: ReceivedPayload, pipe: Connection, trainer: Any, *shared: Any
+) -> None:
     """Make examples until the pool is closed, or the trainer has gone.
 
     Args:
         payload: the `WorkerConfig`.
         pipe: to the trainer.
-        shared: descriptors, to be detached: of the control block, of the ring's slots,
-            and a pidfd of the trainer, where the system has those.
+        trainer: a pidfd of it, to be detached; None where the system has none.
+        shared: descriptors, to be detached: of the control block and of the ring's
+            slots; they come later to a worker that makes the first example.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer handles it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    control_block, slots, *trainer = (each.detach() for each in shared)
-    _core.exit_when_readable([pipe.fileno(), *trainer], _ORPHANED)
+    memory = [each.detach() for each in shared]
+    watched = [pipe.fileno()] if memory else []
+    watched += [] if trainer is None else [trainer.detach()]
+    if watched:
+        _core.exit_when_readable(watched, _ORPHANED)
     try:
         config: WorkerConfig = payload.open()
-        writer = _ExampleWriter(config, control_block, slots)
+        when_imported("torch", _set_threads)
+        writer = None
+        if config.record is not None:
+            writer = _ExampleWriter(config, config.record, *memory)
         seed = seed_all(config.seed, config.number, config.start)
         set_worker_info(config, seed)
         if config.init is not None:
             config.init(config.number)
+        pipe.send((READY, None, None))
+        if writer is None:
+            record, memory = make_first(config.dataset, pipe)
+            _core.exit_when_readable([pipe.fileno()], _ORPHANED)
+            writer = _ExampleWriter(config, record, *memory)
+            # As in a worker that has not made it.
+            seed_all(config.seed, config.number, config.start)
+    except EOFError:  # the loader was dropped
+        return
     except BaseException as error:
         pipe.send((FAILED, None, pack_error(error)))
         return
-    pipe.send((READY, None, None))
     worker = writer.worker
     while True:
         code, index = worker.take(_SLICE_S)
@@ -78,6 +100,25 @@ def run_worker(payload: ReceivedPayload, pipe: Connection, *shared: Any) -> None
         worker.done()
 
 
+def make_first(dataset: Any, pipe: Connection) -> tuple[RecordConfig, list[int]]:
+    """Make the first examples; return the records to write, and their memory.
+
+    Raises:
+        EOFError: the trainer has closed the pipe.
+    """
+    while True:
+        what, asked = pipe.recv()
+        if what == GO_ON:
+            return pickle.loads(asked), [recv_handle(pipe) for _ in range(2)]
+        try:
+            # Not as the pipe would: that shares the memory of tensors.
+            answer = ITEM, asked, pickle.dumps(dataset[asked])
+        except BaseException as error:
+            pipe.send((FAILED, asked, pack_error(error)))
+        else:
+            pipe.send(answer)
+
+
 def _set_threads(torch: ModuleType) -> None:
     torch.set_num_threads(1)  # as in a DataLoader
 
@@ -85,37 +126,47 @@ def _set_threads(torch: ModuleType) -> None:
 class _ExampleWriter:
     """A reader of examples, as the trainer has one, that writes them into slots."""
 
-    def __init__(self, config: WorkerConfig, control_block: int, slots: int) -> None:
-        when_imported("torch", _set_threads)
+    def __init__(
+        self, config: WorkerConfig, record: RecordConfig, control_block: int, slots: int
+    ) -> None:
         self._dataset = config.dataset
-        spec = make_spec(as_arrays(config.adapter.read_first(config.example)))
-        self._spec = replace(spec, fields=config.fields)
+        spec = make_spec(as_arrays(config.adapter.read_first(record.example)))
+        self._spec = replace(spec, fields=record.fields)
         self._read = config.adapter.reader()
-        self._ragged = config.ragged
+        self._ragged = record.ragged
+        self._epoch = config.epoch
+        self._told = -1  # the epoch that the dataset is in
         try:
-            self.worker = self._make_worker(config, control_block, slots)
+            self.worker = self._make_worker(config, record, control_block, slots)
         finally:
             os.close(control_block)
             os.close(slots)
 
     def _make_worker(
-        self, config: WorkerConfig, control_block: int, memory: int
+        self,
+        config: WorkerConfig,
+        record: RecordConfig,
+        control_block: int,
+        memory: int,
     ) -> _core.Worker:
         own = control_block, config.count, config.number, memory
         leaves = [(field.dtype, field.shape) for field in self._spec.fields]
-        if config.ragged is None:
-            return _core.Worker(*own, leaves, config.capacity)
-        options = config.ragged.options
+        if record.ragged is None:
+            return _core.Worker(*own, leaves, record.capacity)
+        options = record.ragged.options
         return _core.RowsWorker(
             *own,
             leaves,
-            config.ragged.sizes,
+            record.ragged.sizes,
             ragged.max_lengths(self._spec, options),
             options.ragged.pack_to or 0,
             options.ragged.cuts,
         )
 
     def make(self, index: int) -> None:
+        if self._epoch is not None and self._epoch.get() != self._told:
+            self._told = self._epoch.get()
+            self._dataset.set_epoch(self._told)
         item = self._dataset[index]
         try:
             leaves = self._spec.flatten(self._read(item), "example")

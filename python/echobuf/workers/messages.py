@@ -8,9 +8,11 @@ that the arguments fit the pipe.
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import pickle
 import traceback
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.reduction import DupFd, ForkingPickler
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 READY = "ready"
 FAILED = "failed"
+ITEM = "item"
+GO_ON = "go on"
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,24 @@ class RaggedConfig:
 
 
 @dataclass(frozen=True)
+class RecordConfig:
+    """The records that workers write, which are known with the first example.
+
+    Attributes:
+        example: the first example, of which the others have the structure.
+        fields: the leaves of an example. They are sent as well since NumPy pickles an
+            array in the byte order of the machine.
+        capacity: number of slots in the ring.
+        ragged: set where examples have ragged leaves.
+    """
+
+    example: Any
+    fields: tuple[Field, ...]
+    capacity: int
+    ragged: RaggedConfig | None = None
+
+
+@dataclass(frozen=True)
 class WorkerConfig:
     """The configuration of one worker, which is pickled.
 
@@ -51,27 +73,22 @@ class WorkerConfig:
         count: of workers.
         dataset: read by the worker.
         adapter: reads the items of the dataset.
-        example: the first example, of which the others have the structure.
-        fields: the leaves of an example. They are sent as well since NumPy pickles an
-            array in the byte order of the machine.
-        capacity: number of slots in the ring.
         seed: of the loader.
         init: called with `number` first; or None.
         start: number of processes that the loader had started before this one.
-        ragged: set where examples have ragged leaves.
+        record: None for a worker that makes the first example.
+        epoch: set where the dataset is told the number of an epoch.
     """
 
     number: int
     count: int
     dataset: Any
     adapter: Adapter
-    example: Any
-    fields: tuple[Field, ...]
-    capacity: int
     seed: int
     init: Callable[[int], Any] | None
     start: int = 0
-    ragged: RaggedConfig | None = None
+    record: RecordConfig | None = None
+    epoch: SharedEpoch | None = None
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - a traceback, not an error
@@ -137,6 +154,43 @@ class Descriptor:
 
     def __reduce__(self) -> Any:
         return _identity, (DupFd(self._number),)
+
+
+class SharedEpoch:
+    """The number of an epoch in memory that this process shares with its workers.
+
+    Args:
+        descriptor: of the memory; it is closed with this object.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._number = memoryview(mmap.mmap(descriptor, 8)).cast("q")
+        weakref.finalize(self, os.close, descriptor).atexit = False
+
+    @classmethod
+    def create(cls) -> SharedEpoch:
+        """Return new memory, in which no epoch is set."""
+        descriptor = os.memfd_create("echobuf")
+        os.ftruncate(descriptor, 8)
+        epoch = cls(descriptor)
+        epoch.set(-1)
+        return epoch
+
+    def set(self, number: int) -> None:
+        """Set the number."""
+        self._number[0] = number
+
+    def get(self) -> int:
+        """Return the number; -1 if none was set."""
+        return self._number[0]
+
+    def __reduce__(self) -> Any:
+        return _received_epoch, (DupFd(self._descriptor),)
+
+
+def _received_epoch(descriptor: Any) -> SharedEpoch:
+    return SharedEpoch(descriptor.detach())
 
 
 class Payload:

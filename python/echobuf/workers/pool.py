@@ -9,9 +9,10 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing import connection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from echobuf import _core
 from echobuf._engine.engine import Engine
@@ -20,15 +21,12 @@ from echobuf.resources import DaemonThread, Signal, members
 from echobuf.workers.messages import (
     READY,
     RaggedConfig,
+    RecordConfig,
     WorkerConfig,
     unpack_error,
 )
 from echobuf.workers.process import PATIENCE_S, WorkerProcess, join_all
 from echobuf.workers.settings import WorkerSettings
-
-if TYPE_CHECKING:
-    from echobuf.loader.adapter import Adapter
-
 
 _QUEUE_DEPTH = 16  # examples that a worker may have outstanding
 _EXIT_TIMEOUT_S = 4 * PATIENCE_S  # workers that must be killed take 3 of them
@@ -45,10 +43,10 @@ class WorkerPool:
 
     Args:
         settings: number of workers, and the way to start them.
-        dataset: read by each worker, which gets a copy.
-        adapter: reads the items of the dataset.
+        config: of a worker, which gets a copy of the dataset.
         example: the first example.
         engine: of the buffer, whose slots are shared.
+        begun: workers that were started before, one of which has made that.
 
     Attributes:
         core: the native pool: queues and tickets.
@@ -62,10 +60,10 @@ class WorkerPool:
     def __init__(
         self,
         settings: WorkerSettings,
-        dataset: Any,
-        adapter: Adapter,
+        config: WorkerConfig,
         example: Any,
         engine: Engine,
+        begun: Sequence[WorkerProcess] = (),
     ) -> None:
         backend = engine.backend
         try:
@@ -76,25 +74,28 @@ class WorkerPool:
                 "refused by the system. Make `num_workers` or `window` smaller, or see "
                 "which limits this process has (`ulimit -a`)."
             ) from None
+        record = RecordConfig(
+            example,
+            engine.spec.fields,
+            backend.slots,
+            _ragged_config(engine, self.core),
+        )
         configs = [
-            WorkerConfig(
-                number=number,
-                count=settings.count,
-                dataset=dataset,
-                adapter=adapter,
-                example=example,
-                fields=engine.spec.fields,
-                capacity=backend.slots,
-                seed=engine.options.seed,
-                init=settings.init,
-                ragged=_ragged_config(engine, self.core),
-            )
+            replace(config, number=number, record=record)
             for number in range(settings.count)
         ]
-        self.supervisor = Supervisor(settings, self.core, configs, weakref.ref(engine))
+        self._epoch = config.epoch
+        self.supervisor = Supervisor(
+            settings, self.core, configs, weakref.ref(engine), begun
+        )
         # At interpreter exit `_close_all` does this, while modules are still there.
         weakref.finalize(self, self.supervisor.close).atexit = False
         _pools.add(self)
+
+    def set_epoch(self, number: int) -> None:
+        """Tell the datasets of the workers, before their next example."""
+        if self._epoch is not None:
+            self._epoch.set(number)
 
 
 def _make_core(settings: WorkerSettings, engine: Engine) -> _core.WorkerPool:
@@ -141,6 +142,7 @@ class Supervisor:
         core: the native pool: queues and tickets.
         configs: one for each worker.
         engine: of the buffer that the workers write into.
+        begun: workers that were started before, and wait for a pool.
 
     Attributes:
         lock: guards the state; held from the check that a failure belongs to the
@@ -158,6 +160,7 @@ class Supervisor:
         core: _core.WorkerPool,
         configs: list[WorkerConfig],
         engine: weakref.ref[Engine],
+        begun: Sequence[WorkerProcess] = (),
     ) -> None:
         self._settings = settings
         self._core = core
@@ -176,6 +179,7 @@ class Supervisor:
         self._has_given_up = False  # this term: dead workers are not replaced
         self.woken_fd, self._wake_fd = os.pipe()
         try:
+            self._take(begun)
             self._start_missing()
             self._thread = DaemonThread(self._run, name="echobuf-workers")
             self._thread.start()
@@ -348,6 +352,20 @@ class Supervisor:
         for number, worker in enumerate(self._workers):
             if worker is None:
                 self._start(number)
+
+    def _take(self, begun: Sequence[WorkerProcess]) -> None:
+        """Take workers that were started before, but for those that have died."""
+        for worker in begun:
+            self._workers[worker.number] = worker
+            self._starts = max(self._starts, worker.start + 1)
+        for worker in begun:
+            record = self._configs[worker.number].record
+            assert record is not None
+            try:
+                worker.go_on(self._core, record)
+            except EOFError:
+                worker.reap()
+                self._workers[worker.number] = None
 
     def _start(self, number: int) -> None:
         config = replace(self._configs[number], start=self._starts)

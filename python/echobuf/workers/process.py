@@ -11,17 +11,27 @@ import time
 import weakref
 from collections.abc import Iterator
 from multiprocessing import connection, resource_tracker
-from multiprocessing.reduction import ForkingPickler
+from multiprocessing.reduction import ForkingPickler, send_handle
 from typing import Any
 
 from echobuf import _core
 from echobuf.errors import OptionError, UpstreamError, message
 from echobuf.resources import members
 from echobuf.workers.main import run_worker
-from echobuf.workers.messages import Descriptor, Payload, WorkerConfig
+from echobuf.workers.messages import (
+    FAILED,
+    GO_ON,
+    ITEM,
+    Descriptor,
+    Payload,
+    RecordConfig,
+    WorkerConfig,
+    unpack_error,
+)
 from echobuf.workers.settings import WorkerSettings
 
 PATIENCE_S = 1.0  # for workers that were asked to end
+_SLICE_S = 0.1
 
 _started: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -31,10 +41,13 @@ class WorkerProcess:
 
     Args:
         settings: the way to start it.
-        core: the native pool whose tickets the worker takes.
+        core: the native pool whose tickets the worker takes; None for a worker that
+            is started before it, and may be asked for examples until it goes on.
         config: sent to the worker.
 
     Attributes:
+        number: of the worker.
+        start: number of processes that the loader had started before this one.
         is_ready: the worker has reported that it was set up.
         is_pipe_closed: no further message can come.
 
@@ -43,9 +56,13 @@ class WorkerProcess:
     """
 
     def __init__(
-        self, settings: WorkerSettings, core: _core.WorkerPool, config: WorkerConfig
+        self,
+        settings: WorkerSettings,
+        core: _core.WorkerPool | None,
+        config: WorkerConfig,
     ) -> None:
         self.number = config.number
+        self.start = config.start
         self.is_ready = False
         self.is_pipe_closed = False
         self._pidfd: int | None = None
@@ -53,14 +70,15 @@ class WorkerProcess:
         trainer = _open_pidfd(os.getpid())
         context: Any = settings.context
         payload = Payload(config)
-        shared = [
-            core.control_block_fd(),
-            core.memory_fd(),
-            *([] if trainer is None else [trainer]),
-        ]
+        shared = () if core is None else (core.control_block_fd(), core.memory_fd())
         self.process = context.Process(
             target=run_worker,
-            args=(payload, theirs, *map(Descriptor, shared)),
+            args=(
+                payload,
+                theirs,
+                None if trainer is None else Descriptor(trainer),
+                *map(Descriptor, shared),
+            ),
             name=f"echobuf-worker-{config.number}",
             daemon=True,
         )
@@ -92,14 +110,68 @@ class WorkerProcess:
         """True if the worker exited before it was set up: a new one would, too."""
         return not self.is_ready and (self.process.exitcode or 0) >= 0
 
+    def ask(self, index: int) -> Any:
+        """Return an example that the worker makes before it has a pool.
+
+        Raises:
+            EOFError: the worker has died.
+            Exception: what the dataset raised, or the worker at its start.
+        """
+        is_asked = False
+        while True:
+            if self.is_ready and not is_asked:
+                self._send((ITEM, index))
+                is_asked = True
+            if not self.pipe.poll(_SLICE_S):
+                if self.process.is_alive():
+                    continue
+                if not self.pipe.poll():
+                    raise EOFError
+            try:
+                what, _, packed = self.pipe.recv()
+            except OSError:
+                raise EOFError from None
+            if what == ITEM:
+                return pickle.loads(packed)
+            if what == FAILED:
+                raise unpack_error(packed)
+            self.is_ready = True
+
+    def go_on(self, core: _core.WorkerPool, record: RecordConfig) -> None:
+        """Let a worker that has made the first example take tickets of a pool.
+
+        Raises:
+            EOFError: the worker has died.
+        """
+        self._send((GO_ON, pickle.dumps(record)))
+        for each in (core.control_block_fd(), core.memory_fd()):
+            try:
+                send_handle(self.pipe, each, self.process.pid)
+            except OSError:
+                raise EOFError from None
+
+    def _send(self, message: Any) -> None:
+        try:
+            self.pipe.send(message)
+        except OSError:
+            raise EOFError from None
+
+    def drop(self) -> None:
+        """Let a worker that has no pool end, and do not wait for it."""
+        self.pipe.close()
+        self._close_pidfd()
+
     def reap(self) -> None:
         """Release the pipe and the descriptor of a process that has ended."""
         if self.process.exitcode is None:
             self.process.join(PATIENCE_S)
         self.pipe.close()
-        if self._pidfd is not None:
-            os.close(self._pidfd)
-            self._pidfd = None
+        self._close_pidfd()
+
+    def _close_pidfd(self) -> None:
+        pidfd, self._pidfd = self._pidfd, None
+        if pidfd is not None:
+            os.close(pidfd)
 
     def death_error(self, restarts: int) -> UpstreamError:
         """Return the error for a worker that has died."""

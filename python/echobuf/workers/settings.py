@@ -30,6 +30,7 @@ class WorkerSettings:
         init: called in each with its number, before the first example; or None.
         max_restarts: dead processes that are replaced in an epoch.
         in_order: examples enter the window in the sampler's order; else as they arrive.
+        seed: of their random numbers.
     """
 
     count: int
@@ -37,6 +38,7 @@ class WorkerSettings:
     init: Callable[[int], Any] | None
     max_restarts: int
     in_order: bool = True
+    seed: int = 0
 
 
 def check_workers(
@@ -48,6 +50,7 @@ def check_workers(
     unit: str,
     batched: bool | None,
     in_order: Any = True,
+    seed: Any = 0,
 ) -> WorkerSettings | None:
     """Check the arguments of a loader; return None for `num_workers=0`.
 
@@ -94,7 +97,7 @@ def check_workers(
             f"`batched` is True, but `num_workers` is {count}: workers make single "
             "examples. Leave one of them out."
         )
-    return WorkerSettings(count, context, worker_init_fn, restarts, in_order)
+    return WorkerSettings(count, context, worker_init_fn, restarts, in_order, seed)
 
 
 def _check_context(context: Any) -> BaseContext:
