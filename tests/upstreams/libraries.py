@@ -49,4 +49,5 @@ def served(name: str, names: dict[str, Any], of: Callable[[Any], Any]) -> None:
     for _ in range(2):
         numbers = [np.asarray(of(batch)).ravel() for batch in loader]
         assert sorted(np.concatenate(numbers)) == sorted(2 * list(range(N)))
-        no_feeder()
+    del loader
+    no_feeder()
