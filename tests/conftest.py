@@ -10,7 +10,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Generator
+import tempfile
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -42,6 +43,17 @@ LATE = ("upstreams", "frameworks", "test_tf_data.py", "test_shuffles_tf.py", "on
 """Folders and files of tests that come last, in this order."""
 
 _MISSING = "could not import"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def folder_of_servers() -> Iterator[None]:
+    """Keep servers apart from those of tests that run beside these, by the same names."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        pytest.MonkeyPatch.context() as monkeypatch,
+    ):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
 
 
 def _becomes_failure(report: Any) -> bool:

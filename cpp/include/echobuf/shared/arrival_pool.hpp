@@ -340,8 +340,8 @@ class ArrivalPool {
     if (entry(number).item_done) return;
     sink_->end_making(1);
     ++all_made_;
-    if (place && !is_open(*place, &Entry::place_done)) place.reset();
-    finish(number, place);
+    const bool taken = place && is_open(*place, &Entry::place_done);
+    finish(number, taken ? place : std::nullopt);
   }
 
   /// Marks an item as done. For records of one size its place is published: one that
