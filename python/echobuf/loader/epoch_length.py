@@ -53,6 +53,13 @@ class EpochLength:
         return (draws + rest) // self.batch_size
 
 
+_INEXACT = (
+    ("grain", "MapDataset", "counts what its filters leave out"),
+    ("gluonts", "TransformedDataset", "is that of one pass, and passes differ"),
+)
+"""Upstreams whose `len` is no number of examples: package, class, reason."""
+
+
 def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
     """Return the number of fresh examples (batches, if `whole`) in one epoch.
 
@@ -65,11 +72,9 @@ def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
             "the number of examples in the batches of `upstream` is not known; give "
             "`length=`."
         )
-    if hints.is_of(upstream, "grain", "MapDataset"):
-        raise TypeError(
-            "the length of a grain MapDataset counts what its filters leave out; give "
-            "`length=`: `len(dataset)`, if none leaves anything out."
-        )
+    for package, kind, why in _INEXACT:
+        if hints.is_of(upstream, package, kind):
+            raise TypeError(f"the length of a {package} {kind} {why}; give `length=`.")
     try:
         if loader is not None:
             return _count_data_loader(loader, batched=batched, whole=whole)
