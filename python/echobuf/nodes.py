@@ -242,6 +242,11 @@ def _learn_of_jax(tree: Any) -> None:
     import jax
 
     for leaf in _leaves(tree):
+        if _is_checked_tuple(type(leaf)):  # which JAX would make by its class
+            _register(type(leaf))
+            for child in leaf:
+                _learn_of_jax(child)
+            continue
         if jax.tree_util.all_leaves([leaf]):
             continue
         if type(leaf) not in OF_JAX:  # another of its kind may stand before it

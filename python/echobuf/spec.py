@@ -290,8 +290,8 @@ def copy_leaf(leaf: Any) -> Any:
         array = as_array(leaf, "example")
     except SpecError:  # which is raised later, with the leaf's name
         return leaf
-    is_held = array.ndim and not hints.is_of(leaf, "jax", "Array")
-    return array.copy() if is_held else leaf
+    never_changes = not array.ndim or hints.is_of(leaf, "jaxlib", "ArrayImpl")
+    return leaf if never_changes else array.copy()
 
 
 def about_lists(tree: Any, what: str) -> str:

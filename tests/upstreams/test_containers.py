@@ -225,6 +225,16 @@ def test_containers_in_messages_infos_and_whole_batches(name):
         loader.close()
 
 
+def test_a_checked_named_tuple_in_jax():
+    jax = pytest.importorskip("jax")
+    import echobuf.jax
+
+    items = [CheckedPair(np.full(3, i), np.ones(1)) for i in range(COUNT)]
+    for batch in echobuf.jax.EchoLoader(items, **ARGUMENTS):
+        assert type(batch) is CheckedPair
+        assert isinstance(batch.x, jax.Array)
+
+
 @pytest.mark.parametrize("batched", [False, True])
 def test_leaves_of_a_class_are_named_in_one_of_it(batched):
     items = [ByAttribute(x=np.full((3, 3), i), y=np.arange(3)) for i in range(COUNT)]

@@ -340,6 +340,11 @@ class OutArrays:
 
     def _view(self, leaf: Any, field: Field, name: str) -> Array:
         """Return the memory of a leaf, of whatever shape and dtype it is."""
+        if isinstance(leaf, np.ma.MaskedArray):
+            raise SpecError(
+                f"`{name}` is a masked array, whose mask would stay as it is; give a "
+                "plain one."
+            )
         if isinstance(leaf, np.ndarray):
             return as_array(leaf, name)
         return _host_view(leaf, name)
