@@ -8,6 +8,7 @@ that the arguments fit the pipe.
 from __future__ import annotations
 
 import contextlib
+import io
 import mmap
 import os
 import pickle
@@ -17,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from echobuf.errors import ItemError, describe, escape
 from echobuf.field import Field
@@ -144,6 +147,26 @@ def unpack_error(packed: tuple[bytes, str, str]) -> BaseException:
         error = RuntimeError(said)
         error.__cause__ = cause
     return error
+
+
+def pack_item(item: Any) -> bytes:
+    """Return an item, pickled; its arrays keep their byte order."""
+    file = io.BytesIO()
+    _ItemPickler(file).dump(item)
+    return file.getvalue()
+
+
+class _ItemPickler(pickle.Pickler):
+    """Not that of pipes, which shares the memory of tensors."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is np.ndarray and not value.dtype.isnative:
+            return _array_of, (value.tobytes(), value.dtype, value.shape)
+        return NotImplemented
+
+
+def _array_of(data: bytes, dtype: Any, shape: tuple[int, ...]) -> Any:
+    return np.frombuffer(data, dtype).reshape(shape)
 
 
 class Descriptor:
