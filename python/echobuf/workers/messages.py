@@ -25,6 +25,8 @@ from echobuf.errors import ItemError, describe, escape
 from echobuf.field import Field
 
 if TYPE_CHECKING:
+    from echobuf import _core
+    from echobuf._engine.engine import Engine
     from echobuf.loader.adapter import Adapter
     from echobuf.options import Options
 
@@ -47,6 +49,16 @@ class RaggedConfig:
     options: Options
     sizes: tuple[int, int, int]
     share: int
+
+    @classmethod
+    def of(cls, engine: Engine, core: _core.WorkerPool) -> RaggedConfig | None:
+        """Return that of an engine and its pool; None without ragged leaves."""
+        if not engine.spec.is_ragged:
+            return None
+        # Of the last three kinds that there are.
+        share: int = engine.core.share_bytes  # type: ignore[union-attr]
+        sizes: tuple[int, int, int] = core.sizes()  # type: ignore[attr-defined]
+        return cls(engine.options, sizes, share)
 
 
 @dataclass(frozen=True)
