@@ -342,3 +342,45 @@ def test_states_taken_while_upstream_runs():
             assert offset <= state["fresh_offset"]
             exact += offset == state["fresh_offset"]
     assert exact
+
+
+class Reel(Tape):
+    """Keeps its state in its iterator, as some streams do; this one asks that."""
+
+    _items = None
+    _loaded = None
+
+    def __iter__(self):
+        self._items, self._loaded = iter(ReelIterator(self, self._loaded or 0)), None
+        return self._items
+
+    def state_dict(self):
+        return {"at": 0 if self._items is None else self._items.at}
+
+    def load_state_dict(self, state):
+        self._loaded = state["at"]
+
+
+class ReelIterator:
+    def __init__(self, reel, at):
+        self.reel, self.at = reel, at
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.at == self.reel.n:
+            raise StopIteration
+        self.at += 1
+        self.reel.read.append(self.at - 1)
+        return {"id": self.at - 1, "x": np.zeros(2)}
+
+
+@pytest.mark.parametrize("kind", [Tape, Reel])
+def test_a_state_of_the_data_or_of_its_iterator_is_used(kind):
+    state, _, expected = stopped(make(kind(200)), 60)
+    data = kind(200)
+    resumed = make(data)
+    resumed.load_state_dict(state)
+    assert ids(resumed) == expected
+    assert data.read == list(range(state["fresh_offset"], 200))

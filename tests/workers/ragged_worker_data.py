@@ -82,6 +82,15 @@ def too_large(example: Any) -> Any:
     return {**example, "tokens": np.zeros(SHARE // 4 + 1, np.int32)}
 
 
+class OnlyOne(Texts):
+    """A dataset all of whose examples fail, but for the first."""
+
+    def __getitem__(self, index: int) -> Any:
+        if index > 0:
+            raise LookupError("no such text")
+        return super().__getitem__(index)
+
+
 def misshapen(example: Any) -> Any:
     return {**example, "scores": np.zeros((3, 4), np.uint8)}
 

@@ -121,7 +121,7 @@ def test_each_state_of_an_epoch_that_goes_on_in_order_is_sound():
     kinds = []
     for _ in loader:
         state = reload(loader.state_dict())
-        kinds.append("entered" in state)
+        kinds.append(bool(state["entered"]))
         arriving(Tailed(N)).load_state_dict(state)
     assert kinds[0]
     assert not kinds[-1]

@@ -10,9 +10,11 @@ import weakref
 
 import pytest
 
-import echobuf.workers.pool
+import echobuf
 import worker_data
+from echobuf.loader import pool_reader
 from echobuf.loader.loader import internals_of
+from echobuf.workers import pool
 from echobuf.workers.process import WorkerProcess, join_all
 from helpers import WAIT_S, until
 from worker_data import Numbers, Troubled, ids, workers_alive
@@ -35,7 +37,8 @@ def started(monkeypatch):
         workers.append(WorkerProcess(*args))
         return workers[-1]
 
-    monkeypatch.setattr(echobuf.workers.pool, "WorkerProcess", start)
+    for module in (pool, pool_reader):
+        monkeypatch.setattr(module, "WorkerProcess", start)
     return workers
 
 
@@ -193,9 +196,9 @@ def test_a_loader_whose_worker_hangs_can_be_dropped():
 def test_an_epoch_whose_worker_hangs_can_be_left(
     tmp_path, monkeypatch, started, hang, code
 ):
-    monkeypatch.setattr(echobuf.workers.pool, "_STUCK_S", 0.1)
+    monkeypatch.setattr(pool, "_STUCK_S", 0.1)
     patience = 0.1 if code == -signal.SIGKILL else WAIT_S
-    monkeypatch.setattr(echobuf.workers.pool, "PATIENCE_S", patience)
+    monkeypatch.setattr(pool, "PATIENCE_S", patience)
     flag, hangs = tmp_path / "flag", tmp_path / "hangs"
     flag.touch()
     trouble = worker_data.Once(flag, functools.partial(hang, hangs))

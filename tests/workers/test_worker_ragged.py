@@ -15,6 +15,7 @@ from helpers import until
 from ragged_worker_data import (
     KWARGS,
     Files,
+    OnlyOne,
     Texts,
     Tokens,
     Troubled,
@@ -156,14 +157,8 @@ def test_a_loop_can_be_left_while_a_worker_hangs(tmp_path):
 
 
 def test_an_error_while_lengths_are_looked_at_is_upstreams():
-    class Failing(Texts):
-        def __getitem__(self, index):
-            if index > 0:
-                raise LookupError("no such text")
-            return super().__getitem__(index)
-
     with pytest.raises(echobuf.UpstreamError, match="no such text"):
-        iter(load(Failing(N), 1))
+        iter(load(OnlyOne(N), 1))
 
 
 def test_small_areas_hold_all_lengths():

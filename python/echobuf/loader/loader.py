@@ -16,7 +16,7 @@ from echobuf.loader.epochs import Epochs
 from echobuf.loader.internals import LoaderInternals
 from echobuf.loader.iterator import weakly
 from echobuf.loader.plan import Plan
-from echobuf.loader.readers import choose_reader
+from echobuf.loader.readers import choose_reader, is_attached
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import EpochSetter, Upstream
 from echobuf.options import Factor, Unit, check_epoch
@@ -222,6 +222,7 @@ class EchoLoader(Consumed):
         self._attributes = Attributes(
             upstream, sampler, workers, choice.order, self._plan
         )
+        self._is_attached = is_attached(upstream)
         self._closing = threading.RLock()
         self._is_released = False
         self._is_warned = False
@@ -270,7 +271,7 @@ class EchoLoader(Consumed):
         """Note that the end of an epoch has been drawn."""
         fresh = self._epochs.count_fresh()
         self._epochs.served_out()
-        if fresh is not None:
+        if fresh is not None and not self._is_attached:  # a server may end early
             self._plan.check_count(fresh)
 
     def _counted_epoch(self) -> int:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from echobuf import _core
 from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer
-from echobuf.errors import CapacityError, OptionError
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.arrivals import (
     ArrivalStates,
@@ -94,11 +93,10 @@ class PoolReader:
         """
         if start.items is None or self._has_example:
             return start
+        self._start_missing()
         try:
             with watching("first item", lambda: f"item {start.first}, the first one"):
                 self._example = self._make(start.first)
-        except (OptionError, CapacityError):
-            raise
         except Exception as error:
             return Start(error=error)
         self._has_example = True
@@ -185,11 +183,10 @@ class PoolReader:
         """
         if self.pool is None:
             assert self._config is not None
-            begun = [*self._begun]
-            self._begun.clear()
             self.pool = WorkerPool(
-                self.settings, self._config, self._example, engine, begun
+                self.settings, self._config, self._example, engine, self._begun
             )
+            self._begun.clear()  # first then: a pool that fails has not taken them
         if request.told is not None:
             self.pool.set_epoch(request.told)
         return WorkerFeeder(self.pool.core, self.pool.supervisor, engine, request)

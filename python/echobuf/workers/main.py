@@ -34,6 +34,7 @@ from echobuf.workers.messages import (
     RecordConfig,
     WorkerConfig,
     pack_error,
+    pack_item,
 )
 
 _SLICE_S = 1.0
@@ -111,8 +112,7 @@ def make_first(dataset: Any, pipe: Connection) -> tuple[RecordConfig, list[int]]
         if what == GO_ON:
             return pickle.loads(asked), [recv_handle(pipe) for _ in range(2)]
         try:
-            # Not as the pipe would: that shares the memory of tensors.
-            answer = ITEM, asked, pickle.dumps(dataset[asked])
+            answer = ITEM, asked, pack_item(dataset[asked])
         except BaseException as error:
             pipe.send((FAILED, asked, pack_error(error)))
         else:

@@ -8,6 +8,7 @@ that the arguments fit the pipe.
 from __future__ import annotations
 
 import contextlib
+import io
 import mmap
 import os
 import pickle
@@ -18,10 +19,14 @@ from dataclasses import dataclass
 from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from echobuf.errors import ItemError, describe, escape
 from echobuf.field import Field
 
 if TYPE_CHECKING:
+    from echobuf import _core
+    from echobuf._engine.engine import Engine
     from echobuf.loader.adapter import Adapter
     from echobuf.options import Options
 
@@ -44,6 +49,16 @@ class RaggedConfig:
     options: Options
     sizes: tuple[int, int, int]
     share: int
+
+    @classmethod
+    def of(cls, engine: Engine, core: _core.WorkerPool) -> RaggedConfig | None:
+        """Return that of an engine and its pool; None without ragged leaves."""
+        if not engine.spec.is_ragged:
+            return None
+        # Of the last three kinds that there are.
+        share: int = engine.core.share_bytes  # type: ignore[union-attr]
+        sizes: tuple[int, int, int] = core.sizes()  # type: ignore[attr-defined]
+        return cls(engine.options, sizes, share)
 
 
 @dataclass(frozen=True)
@@ -144,6 +159,26 @@ def unpack_error(packed: tuple[bytes, str, str]) -> BaseException:
         error = RuntimeError(said)
         error.__cause__ = cause
     return error
+
+
+def pack_item(item: Any) -> bytes:
+    """Return an item, pickled; its arrays keep their byte order."""
+    file = io.BytesIO()
+    _ItemPickler(file).dump(item)
+    return file.getvalue()
+
+
+class _ItemPickler(pickle.Pickler):
+    """Not that of pipes, which shares the memory of tensors."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is np.ndarray and not value.dtype.isnative:
+            return _array_of, (value.tobytes(), value.dtype, value.shape)
+        return NotImplemented
+
+
+def _array_of(data: bytes, dtype: Any, shape: tuple[int, ...]) -> Any:
+    return np.frombuffer(data, dtype).reshape(shape)
 
 
 class Descriptor:

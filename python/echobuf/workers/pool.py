@@ -74,12 +74,8 @@ class WorkerPool:
                 "refused by the system. Make `num_workers` or `window` smaller, or see "
                 "which limits this process has (`ulimit -a`)."
             ) from None
-        record = RecordConfig(
-            example,
-            engine.spec.fields,
-            backend.slots,
-            _ragged_config(engine, self.core),
-        )
+        ragged = RaggedConfig.of(engine, self.core)
+        record = RecordConfig(example, engine.spec.fields, backend.slots, ragged)
         configs = [
             replace(config, number=number, record=record)
             for number in range(settings.count)
@@ -107,15 +103,6 @@ def _make_core(settings: WorkerSettings, engine: Engine) -> _core.WorkerPool:
     # ring: what a pass sets free while batches are made ahead of it, and the ring.
     keep = 4 * backend.slots + (options.prefetch + 2) * options.window
     return _core.ArrivalPool(core, settings.count, _QUEUE_DEPTH, keep)
-
-
-def _ragged_config(engine: Engine, core: _core.WorkerPool) -> RaggedConfig | None:
-    if not engine.spec.is_ragged:
-        return None
-    # Of the last three kinds that there are.
-    share: int = engine.core.share_bytes  # type: ignore[union-attr]
-    sizes: tuple[int, int, int] = core.sizes()  # type: ignore[attr-defined]
-    return RaggedConfig(engine.options, sizes, share)
 
 
 def _close_all() -> None:
