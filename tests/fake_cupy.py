@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import fake_cuda
+import fake_memory
 
 __version__ = "14.2.0"
 DRIVER_VERSION = 13020
@@ -31,7 +32,7 @@ class ndarray:
         like = np.empty((0,), self.dtype)
         self.strides = strides or _contiguous_strides(self.shape, like.itemsize)
         self.nbytes = math.prod(self.shape) * self.dtype.itemsize
-        self.data = fake_cuda.alloc(self.nbytes) if memptr is None else memptr
+        self.data = fake_memory.alloc(self.nbytes) if memptr is None else memptr
 
     size = property(lambda self: math.prod(self.shape))
     ndim = property(lambda self: len(self.shape))
@@ -152,8 +153,8 @@ def asarray(array):
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None:
         device = fake_cuda.get_device()
-        memory = fake_cuda.UnownedMemory(interface["data"][0], 0, array, device)
-        pointer = fake_cuda.MemoryPointer(memory, 0)
+        memory = fake_memory.UnownedMemory(interface["data"][0], 0, array, device)
+        pointer = fake_memory.MemoryPointer(memory, 0)
         shape, strides = interface["shape"], interface.get("strides")
         return ndarray(shape, interface["typestr"], pointer, strides)
     made = ndarray(array.shape, array.dtype)
@@ -233,20 +234,20 @@ cuda = SimpleNamespace(
     Device=fake_cuda.Device,
     Event=fake_cuda.Event,
     ExternalStream=fake_cuda.ExternalStream,
-    MemoryPointer=fake_cuda.MemoryPointer,
+    MemoryPointer=fake_memory.MemoryPointer,
     Stream=fake_cuda.Stream,
-    UnownedMemory=fake_cuda.UnownedMemory,
-    alloc=fake_cuda.alloc,
-    alloc_pinned_memory=fake_cuda.pinned_memory,
+    UnownedMemory=fake_memory.UnownedMemory,
+    alloc=fake_memory.alloc,
+    alloc_pinned_memory=fake_memory.pinned_memory,
     get_current_stream=fake_cuda.get_current_stream,
-    set_allocator=fake_cuda.set_allocator,
+    set_allocator=fake_memory.set_allocator,
     compiler=SimpleNamespace(
         CompileException=CompileException, compile_using_nvrtc=compile_using_nvrtc
     ),
     function=SimpleNamespace(Module=Module),
     nvrtc=SimpleNamespace(getVersion=lambda: (13, 2)),
     driver=SimpleNamespace(CUDADriverError=CUDADriverError),
-    memory=SimpleNamespace(OutOfMemoryError=fake_cuda.OutOfMemoryError),
+    memory=SimpleNamespace(OutOfMemoryError=fake_memory.OutOfMemoryError),
     runtime=SimpleNamespace(
         CUDARuntimeError=fake_cuda.CUDARuntimeError,
         driverGetVersion=lambda: DRIVER_VERSION,

@@ -18,6 +18,7 @@ import numpy as np
 
 import fake_cuda
 import fake_cupy
+import fake_memory
 
 __version__ = "2.13.0+cu130"
 strided = "torch.strided"
@@ -117,7 +118,7 @@ class HostTensor:
 
     def __init__(self, shape, kind):
         size = max(math.prod(shape) * kind.numpy.itemsize, 1)
-        memory = fake_cuda.pinned_memory(size)
+        memory = fake_memory.pinned_memory(size)
         count = math.prod(shape)
         self.array = np.frombuffer(memory, kind.numpy, count).reshape(shape)
         self.dtype = kind

@@ -11,7 +11,18 @@ nothing=5 # exit code: there is nothing to run; pytest's, too
 # all that it printed before is in its log.
 export PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
 ulimit -c 0
-trap 'exit 130' INT # bash waits for the stage that runs
+running=() # the stage that runs, or those side by side: their processes
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
+
+# stop CODE: end what runs, and leave. In a process group of its own, `timeout` passes
+# SIGTERM on to its group; SIGINT from a terminal does not reach it.
+stop() {
+  trap '' HUP INT TERM
+  [ ${#running[@]} -eq 0 ] || { kill "${running[@]}"; wait "${running[@]}"; } 2> /dev/null
+  exit "$1"
+}
 
 note() {
   echo "== $*" | tee -a "$out/summary.txt"
@@ -30,7 +41,10 @@ stage() {
     return 1
   fi
   echo "== $name (at $began s, limit $limit s)"
-  timeout -s ABRT -k 5 "$limit" "$@" > "$out/$name.log" 2>&1 < /dev/null || code=$?
+  timeout -s ABRT -k 5 "$limit" "$@" > "$out/$name.log" 2>&1 < /dev/null &
+  running=($!)
+  wait "${running[0]}" || code=$?
+  running=()
   tail -n 20 "$out/$name.log"
   note "$name: $(meaning "$code"), $((SECONDS - began)) s"
   [ "$code" -eq 0 ] || [ "$code" -eq "$nothing" ] || failed=1
@@ -50,21 +64,26 @@ meaning() {
 # side_by_side PREFIX SECONDS NAME... -- COMMAND...: a stage for each name, which replaces
 # NAME in the command; as many at once as there are cores.
 side_by_side() {
-  local prefix="$1" limit="$2" names=() stages=() name process
+  local prefix="$1" limit="$2" names=() name process
   shift 2
   while [ "$1" != -- ]; do names+=("$1"); shift; done
   shift
   for name in "${names[@]}"; do
-    if [ ${#stages[@]} -ge "$cores" ]; then
-      wait "${stages[0]}" || failed=1
-      stages=("${stages[@]:1}")
+    if [ ${#running[@]} -ge "$cores" ]; then
+      wait "${running[0]}" || failed=1
+      running=("${running[@]:1}")
     fi
-    stage "${prefix}_$name" "$limit" "${@//NAME/$name}" &
-    stages+=($!)
+    {
+      trap 'stop 143' TERM # the shell that begins it has another one
+      running=()
+      stage "${prefix}_$name" "$limit" "${@//NAME/$name}"
+    } &
+    running+=($!)
   done
-  for process in "${stages[@]}"; do
+  for process in "${running[@]}"; do
     wait "$process" || failed=1
   done
+  running=()
 }
 
 need_gpu() {

@@ -9,6 +9,7 @@ import pytest
 
 import echobuf
 import fake_cuda
+import fake_memory
 from echobuf.cuda.codegen import DRAW_KERNELS
 from helpers import KWARGS, SPEC, WAIT_S, Worker, ids_of, make, stack
 from helpers import expected_batches as expected
@@ -289,13 +290,13 @@ def test_all_memory_is_given_back(cupy, unchanged):
     with filled() as warm:
         warm.next_batch(timeout=WAIT_S)
     gc.collect()
-    fake_cuda.free_all_blocks()
+    fake_memory.free_all_blocks()
     before = fake_cuda.memory_info()
     for _ in range(3):
         with filled() as buffer:
             list(drain(buffer))
     gc.collect()
-    fake_cuda.free_all_blocks()
+    fake_memory.free_all_blocks()
     assert fake_cuda.memory_info() == before
 
 

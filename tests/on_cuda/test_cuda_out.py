@@ -7,6 +7,7 @@ import pytest
 
 import echobuf
 import fake_cuda
+import fake_memory
 from helpers import KWARGS, SPEC, WAIT_S, Worker, ids_of, make, stack
 from helpers import expected_batches as expected
 from test_cuda_cupy import drain, empty_batch, filled, host, unchanged
@@ -260,7 +261,7 @@ def test_a_copy_without_room_is_a_clear_error(cupy, unchanged):
     out["id"] = every_other(cupy, (BATCH,), np.int64)
     with filled() as buffer:
         gc.collect()
-        fake_cuda.free_all_blocks()
+        fake_memory.free_all_blocks()
         for nth in (1, 2, 3):
             fake_cuda.fail("cuMemAlloc_v2", fake_cuda.OUT_OF_MEMORY, nth)
         with pytest.raises(echobuf.CapacityError, match="does not fit the memory"):

@@ -12,6 +12,7 @@ import pytest
 
 import echobuf
 import fake_cuda
+import fake_memory
 from echobuf.cuda import cupy_device
 from helpers import KWARGS, WAIT_S, ids_of, make, stack
 from helpers import expected_batches as expected
@@ -29,7 +30,7 @@ def gives_back(cupy, unchanged):
     before = fake_cuda.memory_info()
 
     def check():
-        fake_cuda.free_all_blocks()
+        fake_memory.free_all_blocks()
         assert fake_cuda.memory_info() == before
 
     yield check

@@ -1,5 +1,8 @@
 """The form in which the contract's tests run on a real device, over the stand-in."""
 
+import gc
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -59,3 +62,17 @@ def test_loaders_of_torch_hand_out_tensors_on_the_cpu():
         seen = torch.cat(list(loader))
     assert seen.device.type == "cpu"
     assert sorted(seen[:, 0].tolist()) == [0, 1, 2, 3]
+
+
+def test_batches_that_outlive_the_device_are_a_report_and_no_error_later(monkeypatch):
+    errors = []
+    monkeypatch.setattr(sys, "unraisablehook", errors.append)
+    kept = []
+    with (
+        pytest.raises(AssertionError, match="leak: pinned memory"),
+        on_real_device.stand_in(),
+    ):
+        kept += drawn("cuda")
+    kept.clear()
+    gc.collect()
+    assert errors == []

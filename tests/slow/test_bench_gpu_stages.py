@@ -135,17 +135,25 @@ def test_a_cut_loses_only_the_stage_that_runs(gpu_sh, tmp_path):
     assert results(tmp_path) == ended
 
 
-def test_no_stage_begins_after_an_interrupt(gpu_sh, tmp_path):
-    log = tmp_path / "test_gpu_order.log"
-    ended = ended_beside("test_gpu_order")
-    fault = "echo it hangs; sleep 300"
-    told = {"faulty": "test_gpu_order", "fault": fault, "PACE": "8"}
-    with gpu_sh.begun(tmp_path, **told) as process:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("hangs", ["test_gpu_order", "draw_images"])
+def test_a_signal_ends_what_runs_and_no_stage_begins(gpu_sh, tmp_path, hangs, number):
+    """One of the files of tests side by side, and a stage alone."""
+    log = tmp_path / f"{hangs}.log"
+    fault = "echo it hangs $$; sleep 300 & wait"
+    told = {"faulty": hangs, "fault": fault, "PACE": "2"}
+    part = "bench" if hangs == "draw_images" else "tests"
+    with gpu_sh.begun(tmp_path, part, **told) as process:
         until(lambda: log.exists() and "it hangs" in log.read_text())
-        until(lambda: results(tmp_path) == ended)
-        os.kill(process.pid, signal.SIGINT)
-        assert process.wait(WAIT_S) == 130
-    assert results(tmp_path) == ended
+        if part == "tests":
+            until(lambda: len(results(tmp_path)) == len(TOGETHER) - 1)
+        os.kill(process.pid, number)
+        assert process.wait(WAIT_S) == 128 + number
+    stage = int(log.read_text().partition("it hangs ")[2].split()[0])
+    with pytest.raises(ProcessLookupError):
+        os.kill(stage, 0)
+    assert hangs not in results(tmp_path)
+    assert len(results(tmp_path)) == (len(TOGETHER) - 1 if part == "tests" else 0)
 
 
 def test_a_process_that_outlives_its_stage_holds_nothing_up(gpu_sh, tmp_path):
