@@ -47,7 +47,7 @@ _MISSING = "could not import"
 
 @pytest.fixture(scope="session", autouse=True)
 def folder_of_servers() -> Iterator[None]:
-    """Keep servers apart from those of tests beside these, which have the same names."""
+    """Keep servers apart from those of the same names in tests that run beside."""
     with (
         tempfile.TemporaryDirectory() as folder,
         pytest.MonkeyPatch.context() as monkeypatch,
