@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from contextlib import suppress
 
@@ -143,6 +144,7 @@ def test_ctrl_c_leaves_a_block_whose_upstream_is_stuck(at, kwargs):
 
     def interrupt():
         assert upstream.is_called.wait(WAIT_S)
+        time.sleep(0.1)  # so that the loop waits: a finalizer swallows an interrupt
         os.kill(os.getpid(), signal.SIGINT)
 
     interrupting = Worker(interrupt)

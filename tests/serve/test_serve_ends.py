@@ -250,10 +250,6 @@ def test_an_interrupted_start_of_the_thread(monkeypatch, uncaught, late):
     assert not uncaught
 
 
-def feeders():
-    return {each for each in threading.enumerate() if "feeder" in each.name}
-
-
 @pytest.mark.parametrize("kind", [ValueError, UpstreamError])
 def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
     monkeypatch, uncaught, kind
@@ -268,10 +264,8 @@ def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
     with serve.Server(upstream, NAME, window=8), serve.attach(NAME) as attached:
         loader = EchoLoader(attached, **KWARGS)
         monkeypatch.setattr(Connection, "raise_for", broken)
-        until(feeders)  # the server's own
-        before = feeders()
         epoch = iter(loader)
-        (feeder,) = feeders() - before
+        feeder = epoch.start().feeder
         engine_of(internals_of(loader).starter.buffer).release()
         released.set()
         until(lambda: not feeder.is_alive())

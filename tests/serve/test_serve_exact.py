@@ -121,7 +121,7 @@ def test_on_a_device(factor):
         serve.Server(Numbers(50), NAME, window=8, jobs=2, epochs=3),
     ):
         on_host = Job(3, kwargs)
-        stream = simulation.stream()
+        stream, others = simulation.stream(), threading.enumerate()
         with stream, serve.attach(NAME) as attached:
             loader = EchoLoader(attached, device="cuda", **kwargs)
             served = []
@@ -131,7 +131,7 @@ def test_on_a_device(factor):
                     batches.append(ids_of(batch))
                 served.append(batches)
             del loader, batch
-            no_feeder()
+            no_feeder(others)
         assert served == on_host.end() == wanted
 
 

@@ -50,7 +50,6 @@ def check_epochs(make: Callable[[], Any], key: Any, n: int = N) -> None:
         assert len(batches) == len(loader)
         orders.append([each for batch in batches for each in batch])
         assert Counter(orders[-1]) == Counter(2 * list(range(n)))
-        no_feeder()
     assert orders[0] != orders[1]
 
 
@@ -82,13 +81,13 @@ def check_resume(
 
 
 def check_break(make: Callable[[], Any], key: Any, n: int = N) -> None:
-    """A loop that is left early leaves no thread; the next epoch is whole."""
+    """After a loop that is left early the next epoch is whole; no thread is left."""
     loader = make()
     for _ in loader:
         break
-    no_feeder()
     seen = [each for batch in loader for each in ids_of(batch, key)]
     assert Counter(seen) == Counter(2 * list(range(n)))
+    del loader
     no_feeder()
 
 

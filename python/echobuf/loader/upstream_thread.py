@@ -72,6 +72,9 @@ class Task:
         if self.is_last and self.context is not None:
             self.context.leave()
             self.context = None
+        if self.is_last and self._error is not None:  # nobody asks for the result
+            _report(self._error)
+            self.forget()
         self._returned.set()
 
     def _run(self) -> Any:
@@ -228,6 +231,12 @@ def _serve(tasks: _Tasks) -> None:
         task.run(entered)
         entered = None if task.is_last else task.context
         del task  # and with it what it returned, if nobody waits for that
+
+
+def _report(error: BaseException) -> None:
+    """Report an error as Python does where it ends a thread."""
+    args = type(error), error, error.__traceback__, threading.current_thread()
+    threading.excepthook(threading.ExceptHookArgs(args))
 
 
 def _exit_child(error: BaseException | None) -> NoReturn:

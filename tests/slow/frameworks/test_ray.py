@@ -172,6 +172,8 @@ def test_a_shard_each_on_threads_and_an_epoch_that_is_left_early(dataset):
         assert set(both.values()) == {2}
         assert [len(count) for count in counts] == [N // 2 - 1] * 2
         assert set(both) <= set(range(N - 1))
+    for loader in loaders:
+        loader.close()
     no_feeder()
 
 
@@ -221,7 +223,8 @@ def test_an_error_in_a_function_of_it(ray):
         cause = caught.value.__cause__
         assert isinstance(cause, ray.exceptions.RayError)
         assert "ValueError: a broken row" in str(cause)
-        no_feeder()
+    loader.close()
+    no_feeder()
 
 
 def test_what_is_no_array(ray):
