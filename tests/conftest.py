@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
@@ -48,12 +49,12 @@ _MISSING = "could not import"
 @pytest.fixture(scope="session", autouse=True)
 def folder_of_servers() -> Iterator[None]:
     """Keep servers apart from those of the same names in tests that run beside."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        pytest.MonkeyPatch.context() as monkeypatch,
-    ):
+    folder, process = tempfile.mkdtemp(), os.getpid()
+    with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         yield
+    if os.getpid() == process:  # no child that a test has forked
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _becomes_failure(report: Any) -> bool:

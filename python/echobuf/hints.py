@@ -142,8 +142,8 @@ _COLUMNS: dict[_Kind, str] = {
 }
 _ARROW_UPSTREAM = (
     "Pass an object whose `__iter__` makes arrays of its batches: "
-    "`for batch in {}: yield {{name: batch[name].to_numpy() for name in "
-    "batch.schema.names}}`, with batched=True."
+    "`for batch in {}: yield {{name: batch[name].to_numpy(zero_copy_only=False) for "
+    "name in batch.schema.names}}`, with batched=True."
 )
 _COLUMNS_UPSTREAM = (
     "It yields columns in place of rows; pass its rows, `upstream.{rows}`, or all of "
@@ -186,8 +186,7 @@ _UPSTREAMS: dict[_Kind, str] = {
     ("tensordict", "TensorDictBase"): "Pass `[row.to_dict() for row in upstream]`.",
 }
 _OF_ROWS = ("datasets", "daft")  # their tables are iterated row by row
-_TABLES = ("__dataframe__", "__arrow_c_stream__")  # protocols; columns have the second
-_SCHEMAS = ("columns", "column_names", "schema")
+_OF_COLUMNS = ("dtype", "type")  # a column has one, and `__arrow_c_stream__`, too
 _ONE_SHOT: dict[_Kind, str] = {
     ("tensorflow", "NumpyIterator"): "Pass the `tf.data.Dataset` itself.",
     ("torchdata", "BaseNode"): "Wrap it: `torchdata.nodes.Loader(node)`.",
@@ -249,8 +248,9 @@ def to_iterate(upstream: Any) -> str:
     if isinstance(upstream, Mapping):
         return _MAPPING_UPSTREAM
     kind = type(upstream)
-    is_table = any(hasattr(kind, name) for name in _TABLES) and any(
-        hasattr(kind, name) for name in _SCHEMAS
+    is_table = hasattr(kind, "__dataframe__") or (
+        hasattr(kind, "__arrow_c_stream__")
+        and not any(hasattr(kind, name) for name in _OF_COLUMNS)
     )
     by_rows = any(package in _OF_ROWS for package, _ in _kinds(upstream))
     return _TABLE_UPSTREAM if is_table and not by_rows else ""

@@ -233,3 +233,13 @@ def test_what_cannot_be_begun_is_closed_on_the_thread():
     no_feeder()
     assert len(threads) == 2
     assert len({*threads, threading.get_ident()}) == 2
+
+
+def test_what_upstream_sets_in_place_stays_on_its_thread():
+    def look():
+        decimal.getcontext().prec = 5
+        return decimal.getcontext().prec
+
+    with decimal.localcontext() as mine:
+        assert values(echobuf.EchoLoader(Seen(look, 1), **KWARGS)) == {5}
+        assert mine.prec == 28

@@ -16,6 +16,7 @@ from torch.utils.data import (
     SequentialSampler,
     default_collate,
 )
+from torch.utils.data.distributed import DistributedSampler
 
 import echobuf
 import echobuf.torch
@@ -103,6 +104,16 @@ def test_a_given_size_and_length_are_taken_without_a_word():
 
 
 @pytest.mark.parametrize("ask", [len, lambda loader: loader.max_batches()])
+@pytest.mark.parametrize(("collate", "each"), [(crops, 3), (pairs, 0.5)])
+def test_a_given_length_is_one_of_batches_of_their_own_size(collate, each, ask):
+    loader = echo(DataLoader(Numbers(), SIZE, collate_fn=collate), length=int(each * N))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the size
+        said = ask(loader)
+    assert said == len(list(loader))
+
+
+@pytest.mark.parametrize("ask", [len, lambda loader: loader.max_batches()])
 def test_a_look_at_the_first_batch_uses_up_nothing(ask):
     torch.manual_seed(7)
     wanted = list(echo(DataLoader(Numbers(), SIZE, shuffle=True)))
@@ -169,7 +180,7 @@ class Says:
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("no"), AttributeError("no"), NotImplementedError(), KeyError]
+    "error", [RuntimeError, AttributeError, NotImplementedError, KeyError]
 )
 def test_a_length_that_raises(error):
     loader = echobuf.EchoLoader(Says(10, error), batch_size=2, factor=1)
@@ -202,3 +213,11 @@ def iter_only(n):
             return iter(range(n))
 
     return Items()
+
+
+def test_the_epoch_reaches_the_sampler_within_a_sampler_of_batches():
+    sampler = DistributedSampler(Numbers(), num_replicas=1, rank=0)
+    batches = BatchSampler(sampler, SIZE, drop_last=False)
+    loader = echo(DataLoader(Numbers(), sampler=batches, batch_size=None), factor=1)
+    loader.set_epoch(3)
+    assert sampler.epoch == 3

@@ -118,3 +118,25 @@ def test_upstream_is_not_waited_for_in_the_middle_of_an_epoch():
     assert not upstream.let_go.is_set()
     upstream.let_go.set()
     loader.close()
+
+
+@pytest.mark.parametrize(("window", "size"), [(10, 10), (20, 10), (32, 12)])
+def test_a_last_batch_behind_which_some_are_dropped(window, size):
+    """However late upstream says that it has no more."""
+
+    def begun():
+        upstream = Sized(is_late=True)
+        threading.Timer(0.05, upstream.let_go.set).start()
+        kwargs = {"window": window, "batch_size": size, "drop_last": True}
+        return make(upstream, **kwargs)
+
+    def states(loader):
+        return [(loader.state_dict(), batch.tolist()) for batch in loader]
+
+    taken = states(begun())
+    assert [state["epoch"] for state, _ in taken] == [0] * (N // size - 1) + [1]
+    resumed = begun()
+    resumed.load_state_dict(taken[0][0])
+    again = states(resumed)
+    assert [batch for _, batch in again] == [batch for _, batch in taken[1:]]
+    assert again[-1][0]["epoch"] == 1

@@ -40,6 +40,9 @@ class CallerContext:
 
     def __init__(self) -> None:
         self._variables = contextvars.copy_context()
+        if (decimal := sys.modules.get("decimal")) is not None:
+            # The variable has an object whose settings change in place.
+            self._variables.run(_copy_decimal, decimal)
         self._settings = [*_settings()]
         self._entered = contextlib.ExitStack()
 
@@ -55,6 +58,10 @@ class CallerContext:
     def run(self, function: Callable[..., _Result], *args: Any) -> _Result:
         """Call a function with the context variables; it may change them."""
         return self._variables.run(function, *args)
+
+
+def _copy_decimal(decimal: Any) -> None:
+    decimal.setcontext(decimal.getcontext().copy())
 
 
 def _settings() -> Iterator[_Setting]:

@@ -19,18 +19,25 @@ class FirstBatch:
         upstream: of the loader.
         batched: it yields batches, which are taken apart.
         length: of upstream, as given.
+        is_size_given: the loader was told the size of its own batches.
 
     Attributes:
-        is_awaited: the number of examples in an epoch is known with the first batch.
+        is_awaited: the number of batches in an epoch is known with the first batch.
     """
 
     def __init__(
-        self, upstream: Iterable[Any], batched: bool, length: int | None
+        self,
+        upstream: Iterable[Any],
+        batched: bool,
+        length: int | None,
+        *,
+        is_size_given: bool,
     ) -> None:
         self._upstream = upstream
         self._length = length
         self._made: tuple[int, int] | None = None
-        self.is_awaited = batched and length is None and has_own_collate(upstream)
+        is_known = length is not None and is_size_given
+        self.is_awaited = batched and not is_known and has_own_collate(upstream)
 
     def note(self, made: int, is_size_given: bool) -> bool:
         """Note the first batch; warn if it is not what the DataLoader says.
@@ -62,7 +69,7 @@ class FirstBatch:
         return is_learnt
 
     def check(self, see: Callable[[], None]) -> None:
-        """Raise `TypeError` if an epoch has not as many examples as it says.
+        """Raise `TypeError` if the number of batches does not follow from what is said.
 
         Args:
             see: makes the first batch, if it can.
@@ -72,9 +79,9 @@ class FirstBatch:
         if self.is_awaited:
             raise TypeError(
                 "a `collate_fn` may make another number of examples than it is given, "
-                "which is known with the first batch; give `length=`."
+                "which is known with the first batch; give `length=` and `batch_size=`."
             )
-        if self._made is not None:
+        if self._made is not None and self._length is None:
             raise TypeError(f"{self._difference()}; give `length=`.")
 
     def _difference(self) -> str:

@@ -24,6 +24,10 @@ def locate(engine: Engine, count: int | None) -> State:
         count: fresh examples that an epoch has, where that is known; as the buffer
             counts them.
     """
+    options = engine.options
+    # Without echoes as many draws are left as records; fewer than a batch may go.
+    goes = options.drop_last and options.ratio == (1, 1) and not options.whole_batches
+    least = options.batch_size if goes else 1
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         is_known = True
@@ -31,9 +35,11 @@ def locate(engine: Engine, count: int | None) -> State:
             is_known = engine.ready()
         at = engine.position()
         (fresh, *_), *_ = engine.raw_stats()
-        offset = at["fresh_offset"]
-        is_open = at["position"] is not None and offset == fresh
-        if not is_open or (count is not None and offset < count):
+        place = at["position"]
+        if place is None:
+            return at
+        used = at["fresh_offset"] if least == 1 else place["draws"]
+        if fresh - used >= least or (count is not None and count - used >= least):
             return at
         if is_known or time.monotonic() > deadline:
             break

@@ -70,8 +70,10 @@ class Plan:
                 "`batch_size`, the number of rows in a batch."
             )
         takes_apart = self.batched and unit == "example"
-        self._first_batch = FirstBatch(upstream, takes_apart, self._length)
         self._is_size_given = not self._lacks_size()
+        self._first_batch = FirstBatch(
+            upstream, takes_apart, self._length, is_size_given=self._is_size_given
+        )
         self._is_window_given = arguments["window"] is not None
         if self._lacks_size() and unit == "example" and self.batched:
             arguments["batch_size"] = source.loader_batch_size(upstream)
@@ -266,7 +268,6 @@ class Plan:
         return self._length_at((1, 1))
 
     def _length_at(self, ratio: tuple[int, int]) -> EpochLength:
-        options = self.options
         if self._depends_on_lengths(ratio):
             raise TypeError(
                 "with `max_rows` or `pack_to`, or a fractional factor and "
@@ -274,8 +275,10 @@ class Plan:
                 "all examples, and is known only when they are served; "
                 "`max_batches()` is an upper bound."
             )
+        units = self._count_units()
+        options = self.options  # the first batch may have changed them
         return EpochLength(
-            self._count_units(),
+            units,
             options.window,
             *ratio,
             options.seed,
@@ -303,8 +306,8 @@ class Plan:
                 return self.epoch_length().count_most()
             most = math.ceil(options.factor)
         draws = self._count_units() * most  # a row of `pack_to` has one at least
-        rest = 0 if options.drop_last else options.batch_size - 1
-        return (draws + rest) // options.batch_size
+        size = self.options.batch_size  # as the first batch says
+        return (draws + (0 if options.drop_last else size - 1)) // size
 
     def _count_units(self) -> int:
         """Count the fresh examples (batches with `unit="batch"`) of an epoch."""
@@ -312,6 +315,7 @@ class Plan:
         if not whole and self._lacks_size():
             raise TypeError("`batch_size` is known with the first batch; give it.")
         if self._length is not None:
+            self._first_batch.check(self.see_first)
             return self._length
         count = count_units(self._upstream, batched=self.batched, whole=whole)
         if count:

@@ -235,7 +235,8 @@ def _parts(upstream: Any) -> tuple[Any, ...]:
     if loader is None:
         return ()
     batch_sampler = loader.batch_sampler
-    inner = getattr(batch_sampler, "sampler", None)
+    outer = loader.sampler if batch_sampler is None else batch_sampler
+    inner = getattr(outer, "sampler", None)
     shard = getattr(batch_sampler, "batch_sampler", None)  # of Accelerate
     whole = getattr(shard, "sampler", None)
     return loader.sampler, batch_sampler, inner, shard, whole, loader.dataset

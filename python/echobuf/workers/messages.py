@@ -168,13 +168,36 @@ def pack_item(item: Any) -> bytes:
     return file.getvalue()
 
 
+_NUMPYS: Any = np.ndarray.__reduce__
+
+
 class _ItemPickler(pickle.Pickler):
     """Not that of pipes, which shares the memory of tensors."""
 
     def reducer_override(self, value: Any) -> Any:
-        if type(value) is np.ndarray and not value.dtype.isnative:
+        kind = type(value)
+        if kind is np.ndarray and not value.dtype.isnative:
             return _array_of, (value.tobytes(), value.dtype, value.shape)
+        if kind is not np.ndarray and getattr(kind, "__reduce__", None) is _NUMPYS:
+            names = getattr(value, "__dict__", {})
+            told = {name: each for name, each in names.items() if _is_sent(each)}
+            return _derived, (kind, np.asarray(value), told)
         return NotImplemented
+
+
+def _is_sent(value: Any) -> bool:
+    try:
+        pickle.dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+def _derived(kind: type[Any], array: Any, attributes: dict[str, Any]) -> Any:
+    """Return an array of a derived class; NumPy's own way leaves attributes out."""
+    derived = array.view(kind)
+    derived.__dict__.update(attributes)
+    return derived
 
 
 def _array_of(data: bytes, dtype: Any, shape: tuple[int, ...]) -> Any:
