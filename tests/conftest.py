@@ -37,8 +37,8 @@ settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ
 settings.register_profile("thorough", deadline=None, max_examples=3000)
 settings.load_profile("usual")
 
-APART = ("gpu", "mosaic")
-"""Markers of tests that need what is not everywhere: a GPU, another NumPy."""
+APART = ("gpu", "libraries", "mosaic")
+"""Markers of tests that need what is not everywhere: a GPU, packages of their own."""
 
 LATE = ("upstreams", "frameworks", "test_tf_data.py", "test_shuffles_tf.py", "on_jax")
 """Folders and files of tests that come last, in this order."""

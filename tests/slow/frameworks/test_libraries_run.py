@@ -12,7 +12,7 @@ import pytest
 from libraries import N, loader_of, served
 
 # Of what the libraries import, and do, themselves.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.libraries, pytest.mark.filterwarnings("ignore")]
 
 NUMBERS = np.arange(N)
 ROWS = np.repeat(NUMBERS, 3).reshape(N, 3).astype(np.float32)
