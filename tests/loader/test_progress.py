@@ -146,8 +146,10 @@ def test_the_end_of_an_epoch_that_was_left(lines):
         lines.wait()
 
     loader = loader_of(Held(64, 30, hold))
-    next(iter(loader))
+    batches = iter(loader)
+    next(batches)
     assert inside.wait(WAIT_S)
+    del batches
     loader.close()
     assert any("current `next` to return" in line for line in lines.texts)
 

@@ -24,13 +24,17 @@ def _open_memory() -> int:
     return sum("memfd:echobuf" in link or "[pidfd]" in link for link in links)
 
 
+def _have_workers_gone() -> bool:
+    gc.collect()  # each time: a thread may only just have let go of them
+    return not workers_alive()
+
+
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     shared = set(os.listdir("/dev/shm"))
     before = _open_memory()
     yield
-    gc.collect()
-    until(lambda: not workers_alive())
+    until(_have_workers_gone)
     no_feeder()
     gc.collect()
     assert _open_memory() == before

@@ -183,10 +183,14 @@ class PoolReader:
         """
         if self.pool is None:
             assert self._config is not None
-            self.pool = WorkerPool(
-                self.settings, self._config, self._example, engine, self._begun
-            )
-            self._begun.clear()  # first then: a pool that fails has not taken them
+            try:
+                self.pool = WorkerPool(
+                    self.settings, self._config, self._example, engine, self._begun
+                )
+            except BaseException:  # what was short, such as threads, is so in them, too
+                self._drop_begun()
+                raise
+            self._begun.clear()
         if request.told is not None:
             self.pool.set_epoch(request.told)
         return WorkerFeeder(self.pool.core, self.pool.supervisor, engine, request)
