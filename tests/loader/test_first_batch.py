@@ -221,3 +221,19 @@ def test_the_epoch_reaches_the_sampler_within_a_sampler_of_batches():
     loader = echo(DataLoader(Numbers(), sampler=batches, batch_size=None), factor=1)
     loader.set_epoch(3)
     assert sampler.epoch == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*set_vital:UserWarning")
+def test_an_epoch_that_goes_on_at_its_last_batch():
+    """That batch is short, and no sign of another size."""
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def make():
+        upstream = stateful.StatefulDataLoader(Numbers(), N - 1)
+        return echo(upstream, window=N - 1, factor=1)
+
+    first, second = make(), make()
+    next(iter(first))
+    second.load_state_dict(first.state_dict())
+    assert len(list(second)) == 1
+    assert len(second) == 2

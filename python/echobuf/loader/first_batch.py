@@ -36,8 +36,9 @@ class FirstBatch:
         self._upstream = upstream
         self._length = length
         self._made: tuple[int, int] | None = None
+        self._is_free = has_own_collate(upstream)
         is_known = length is not None and is_size_given
-        self.is_awaited = batched and not is_known and has_own_collate(upstream)
+        self.is_awaited = batched and not is_known and self._is_free
 
     def note(self, made: int, is_size_given: bool) -> bool:
         """Note the first batch; warn if it is not what the DataLoader says.
@@ -51,7 +52,8 @@ class FirstBatch:
         """
         self.is_awaited = False
         said = first_batch_length(self._upstream, made)
-        if said is None or made == said:
+        # A short one of torch's own collate is the last: upstream goes on from a state.
+        if said is None or made == said or (made < said and not self._is_free):
             return False
         self._made = said, made
         # A few less: some were left out of a batch that is as large as it says.
