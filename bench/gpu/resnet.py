@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ class Cut:
         return {"image": cut, "label": np.int64(index % 1000)}
 
 
-class Training:
+class Training(ABC):
     """Steps of the network on batches that `batches` yields without end."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
@@ -103,9 +104,9 @@ class Training:
         self.network = place.once("resnet", lambda: network_of(place))
         self._batches = self.batches()
 
+    @abstractmethod
     def batches(self) -> Iterator[dict[str, Any]]:
         """Yield batches: images and labels on the device."""
-        raise NotImplementedError
 
     def begin(self) -> None:
         """Use up, untimed, what was made ahead while others were measured."""

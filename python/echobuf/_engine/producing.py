@@ -54,11 +54,11 @@ class Producing:
         else:
             wait = timeout = self._engine.check_timeout(timeout)
         if version is not None:
-            self._put_versioned(example, False, timeout, version)
+            self._put_slowly(example, False, timeout, None, version)
             return
         outcome = self._core.put_tree(example, False, wait)
         if outcome is not None:
-            self._put_otherwise(outcome, example, False, timeout)
+            self._put_slowly(example, False, timeout, outcome)
 
     def put_batch(
         self, batch: Any, timeout: float | None = None, version: Any = None
@@ -86,29 +86,27 @@ class Producing:
         else:
             wait = timeout = self._engine.check_timeout(timeout)
         if version is not None:
-            self._put_versioned(batch, True, timeout, version)
+            self._put_slowly(batch, True, timeout, None, version)
             return
         outcome = self._core.put_tree(batch, True, wait)
         if outcome is not None:
-            self._put_otherwise(outcome, batch, True, timeout)
+            self._put_slowly(batch, True, timeout, outcome)
 
-    def _put_otherwise(
-        self, outcome: tuple[int, int], tree: Any, stacked: bool, timeout: float | None
+    def _put_slowly(
+        self,
+        tree: Any,
+        stacked: bool,
+        timeout: float | None,
+        outcome: tuple[int, int] | None,
+        version: Any = None,
     ) -> None:
+        """Put what the core has not taken, with the outcome that it had there."""
         wait = current.slice_s if timeout is None else timeout
         try:
-            self._engine.put_otherwise(outcome, tree, stacked, wait)
-        except TimeoutError as error:
-            if timeout is not None:
-                raise
-            self._put_late(tree, stacked, error.accepted, None)  # type: ignore[attr-defined]
-
-    def _put_versioned(
-        self, tree: Any, stacked: bool, timeout: float | None, version: Any
-    ) -> None:
-        wait = current.slice_s if timeout is None else timeout
-        try:
-            self._engine.put_versioned(tree, stacked, wait, version)
+            if outcome is not None:
+                self._engine.put_otherwise(outcome, tree, stacked, wait)
+            else:
+                self._engine.put_versioned(tree, stacked, wait, version)
         except TimeoutError as error:
             if timeout is not None:
                 raise

@@ -33,7 +33,7 @@ from echobuf.loader.source import (
     yields_batches,
 )
 from echobuf.spec import copy_leaf, make_spec
-from echobuf.trees import NAMESPACE, stand_for
+from echobuf.trees import NAMESPACE, flatten, stand_for
 
 _LOADERS = {"torch": "echobuf.torch", "jax": "echobuf.jax", "jaxlib": "echobuf.jax"}
 
@@ -166,8 +166,7 @@ class Source:
             self._take_first(item)
         elif self.has_batch:
             return
-        copied = optree.tree_map(copy_leaf, item, namespace=NAMESPACE)
-        self.kept.append(copied)
+        self.kept.append(optree.tree_map(copy_leaf, item, namespace=NAMESPACE))
         self._kept_examples += self.examples_in(item)
         if self._packs:
             self.batch_size = self._examples_a_batch()
@@ -295,19 +294,17 @@ class Source:
 
 def _loader_for(item: Any) -> type[EchoLoader]:
     """Return the loader class for the framework of an item's arrays."""
-    for leaf in optree.tree_leaves(item, namespace=NAMESPACE):
+    for leaf in flatten(item)[0]:
         package = type(leaf).__module__.partition(".")[0]
         if package in _LOADERS:
-            found: type[EchoLoader] = importlib.import_module(
-                _LOADERS[package]
-            ).EchoLoader
-            return found
+            module: Any = importlib.import_module(_LOADERS[package])
+            return module.EchoLoader  # type: ignore[no-any-return]
     return EchoLoader
 
 
 def length_in(batch: Any) -> int:
     """Return the number of examples in a batch, on whatever device it is."""
-    leaves = optree.tree_leaves(batch, namespace=NAMESPACE)
+    leaves = flatten(batch)[0]
     shape = np.shape(leaves[0]) if leaves else ()
     return int(shape[0]) if shape else 0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from echobuf.loader.epoch_length import first_batch_length
-from echobuf.loader.source import has_own_collate
+from echobuf.loader.source import as_data_loader, has_own_collate
 
 
 class FirstBatch:
@@ -36,9 +36,11 @@ class FirstBatch:
         self._upstream = upstream
         self._length = length
         self._made: tuple[int, int] | None = None
-        self._is_free = has_own_collate(upstream)
+        loader, is_own = as_data_loader(upstream), has_own_collate(upstream)
+        # Torch's own makes one example of each index, where it is what stacks them.
+        self._is_free = is_own or loader is None or loader.batch_sampler is None
         is_known = length is not None and is_size_given
-        self.is_awaited = batched and not is_known and self._is_free
+        self.is_awaited = batched and not is_known and is_own
 
     def note(self, made: int, is_size_given: bool) -> bool:
         """Note the first batch; warn if it is not what the DataLoader says.

@@ -14,6 +14,7 @@ from echobuf.loader.source import (
     Order,
     Sampled,
     as_data_loader,
+    batch_sampler_of,
     begins_anew,
     is_one_shot,
 )
@@ -235,8 +236,7 @@ def _parts(upstream: Any) -> tuple[Any, ...]:
     if loader is None:
         return ()
     batch_sampler = loader.batch_sampler
-    outer = loader.sampler if batch_sampler is None else batch_sampler
-    inner = getattr(outer, "sampler", None)
+    inner = getattr(batch_sampler_of(loader), "sampler", None)
     shard = getattr(batch_sampler, "batch_sampler", None)  # of Accelerate
     whole = getattr(shard, "sampler", None)
     return loader.sampler, batch_sampler, inner, shard, whole, loader.dataset
