@@ -21,29 +21,6 @@ def test_design_page_names_what_exists(page: Path) -> None:
     assert list(unknown(page.read_text())) == []
 
 
-def test_made_up_names_are_found() -> None:
-    text = (
-        "The `Sink`, `Engine.put_all` and `loader/feeder.py`; `loader/dreamer.py`, "
-        "`loader/feeder.hpp`, `dreams/`, `Engine.dream_all`, `DreamReader`, "
-        "`dream_all`, `dream()`, `Ring::dream`, "
-        "`Ring.codegen`.\n"
-        "```\nEngine  --> Dreamer  dreaming.py  DreamPath\n```\n"
-    )
-    assert list(unknown(text)) == [
-        "loader/dreamer.py",
-        "loader/feeder.hpp",
-        "dreams/",
-        "Engine.dream_all",
-        "DreamReader",
-        "dream_all",
-        "dream()",
-        "Ring::dream",
-        "Ring.codegen",
-        "dreaming.py",
-        "DreamPath",
-    ]
-
-
 def unknown(text: str) -> Iterator[str]:
     """Yield the names in backticks and pictures that the tree does not have."""
     pictures = " ".join(FENCE.findall(text))

@@ -1,18 +1,14 @@
-"""The C++ trainer is built against what CMake installed."""
+"""A C++ program is built against what CMake installed, by the CMake of the page."""
 
 from __future__ import annotations
 
 import shutil
 
 import markdown
-from cpp_trainer import PAGE, TRAINER, check_trainer, cmake_installed, configure, run
+from cpp_trainer import PAGE, TRAINER, cmake_installed, configure, run
 
 
-def test_the_trainer_finds_what_cmake_installed_and_learns(tmp_path):
-    check_trainer(tmp_path / "trainer", tmp_path, cmake_installed(tmp_path))
-
-
-def test_the_cmake_of_the_page_builds_the_trainer(tmp_path):
+def test_the_cmake_of_the_page_builds_a_program(tmp_path):
     (listed,) = markdown.blocks(PAGE, "cmake")
     project = tmp_path / "project"
     shutil.copytree(TRAINER, project)
