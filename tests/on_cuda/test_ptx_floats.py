@@ -161,6 +161,10 @@ def test_comparisons(kind):
                 ]
                 holds = getattr(operator, name)(*sizes)
                 assert got == (unordered if apart else holds), (opcode, hex(a), hex(b))
+    for opcode in ("num", "nan"):
+        found = results(f"setp.{opcode}.{kind} %z, %a, %b", 1, (of.bits,) * 2, rows)
+        for (a, b), got in zip(rows, found, strict=True):
+            assert got == ((of.is_nan(a) or of.is_nan(b)) == (opcode == "nan"))
 
 
 # ---- conversions

@@ -81,6 +81,41 @@ def test_integers(kind):
     )
 
 
+@pytest.mark.parametrize("kind", WIDTHS)
+def test_comparisons_and_signs(kind):
+    bits, rows = WIDTHS[kind], rows_of(9, (WIDTHS[kind],) * 2)
+    orders = {name: name for name in ("eq", "ne", "lt", "le", "gt", "ge")}
+    if kind[0] == "u":
+        orders |= {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+    else:
+        check(f"neg.{kind} %z, %a", bits, (bits,) * 2, rows, lambda a, b: -a)
+        check(
+            f"abs.{kind} %z, %a",
+            bits,
+            (bits,) * 2,
+            rows,
+            lambda a, b: abs(number(a, kind)),
+        )
+    for order, name in orders.items():
+        holds = getattr(operator, name)
+        check(
+            f"setp.{order}.{kind} %z, %a, %b",
+            1,
+            (bits,) * 2,
+            rows,
+            lambda a, b, holds=holds: holds(number(a, kind), number(b, kind)),
+        )
+
+
+@pytest.mark.parametrize("bits", [16, 32, 64])
+def test_bitwise(bits):
+    rows = rows_of(bits, (bits,) * 2)
+    for name in ("and", "or", "xor"):
+        holds = getattr(operator, f"__{name}__")
+        check(f"{name}.b{bits} %z, %a, %b", bits, (bits,) * 2, rows, holds)
+    check(f"not.b{bits} %z, %a", bits, (bits,) * 2, rows, lambda a, b: ~a)
+
+
 def permuted(a, b, selector):
     pool = (b << 32 | a).to_bytes(8, "little")
     chosen = []

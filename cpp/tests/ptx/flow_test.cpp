@@ -9,103 +9,10 @@ namespace {
 
 using Words = std::vector<std::uint64_t>;
 
-/// Runs `body`; returns %d1 of each thread.
-Words values(const std::string& body, std::uint32_t threads, std::uint64_t seed = 1) {
-  RunSettings settings;
-  settings.threads = threads;
-  settings.out = threads;
-  settings.seed = seed;
-  return run(kernel(body), settings);
-}
-
 Words numbers(std::uint32_t count, std::uint64_t (*of)(std::uint64_t)) {
   Words found(count);
   for (std::uint64_t i = 0; i < count; ++i) found[i] = of(i);
   return found;
-}
-
-TEST(PtxFlow, NestedConditions) {
-  const std::string body = R"(
-  mov.u64 %d1, 0;
-  and.b32 %r1, %t, 1;
-  setp.eq.u32 %p1, %r1, 0;
-  @%p1 bra EVEN;
-  add.u64 %d1, %d1, 1;
-  bra MEET;
-EVEN:
-  add.u64 %d1, %d1, 10;
-  setp.lt.u32 %p2, %t, 8;
-  @!%p2 bra INNER;
-  add.u64 %d1, %d1, 100;
-  setp.eq.u32 %p3, %t, 4;
-  @%p3 add.u64 %d1, %d1, 1000;
-INNER:
-  add.u64 %d1, %d1, 20;
-MEET:
-  add.u64 %d1, %d1, 10000;
-  st.global.u64 [%at], %d1;
-  ret;)";
-  const auto expected = [](std::uint64_t t) {
-    if (t % 2 != 0) return std::uint64_t{10001};
-    return std::uint64_t{10030} + (t < 8 ? 100 : 0) + (t == 4 ? 1000 : 0);
-  };
-  for (std::uint64_t seed = 0; seed < 5; ++seed)
-    for (const std::uint32_t threads : {1U, 20U, 32U, 50U})
-      EXPECT_EQ(values(body, threads, seed), numbers(threads, expected));
-}
-
-TEST(PtxFlow, LoopsOfDifferentLengths) {
-  const std::string body = R"(
-  mov.u64 %d1, 0;
-  mov.u32 %r1, 0;
-OUTER:
-  setp.ge.u32 %p1, %r1, %t;
-  @%p1 bra DONE;
-  mov.u32 %r2, 0;
-INNER:
-  add.u64 %d1, %d1, 1;
-  add.u32 %r2, %r2, 1;
-  setp.gt.u32 %p2, %r2, %r1;
-  @%p2 bra NEXT;
-  and.b32 %r3, %r2, 3;
-  setp.eq.u32 %p3, %r3, 3;
-  @%p3 bra INNER;
-  add.u64 %d1, %d1, 7;
-  bra INNER;
-NEXT:
-  add.u32 %r1, %r1, 1;
-  bra.uni OUTER;
-DONE:
-  st.global.u64 [%at], %d1;
-  ret;)";
-  const auto expected = [](std::uint64_t t) {
-    std::uint64_t sum = 0;
-    for (std::uint64_t i = 0; i < t; ++i)
-      for (std::uint64_t k = 0; k <= i; ++k)
-        sum += 1 + (k < i && (k + 1) % 4 != 3 ? 7 : 0);
-    return sum;
-  };
-  for (std::uint64_t seed = 0; seed < 5; ++seed)
-    EXPECT_EQ(values(body, 45, seed), numbers(45, expected));
-}
-
-TEST(PtxFlow, ThreadsThatMeetRunTogether) {
-  // A branch that must not part them, behind one that did.
-  const std::string body = R"(
-  and.b32 %r1, %t, 3;
-  setp.eq.u32 %p1, %r1, 2;
-  mov.u64 %d1, 5;
-  @%p1 bra MEET;
-  mov.u64 %d1, 6;
-MEET:
-  bar.sync 0;
-  bra.uni END;
-END:
-  st.global.u64 [%at], %d1;
-  ret;)";
-  EXPECT_EQ(values(body, 64), numbers(64, [](std::uint64_t t) {
-              return std::uint64_t{t % 4 == 2 ? 5U : 6U};
-            }));
 }
 
 TEST(PtxFlow, ThreadsThatLeaveEarlyAreNotWaitedFor) {

@@ -1,4 +1,5 @@
-// Bits: logic, fields, permutations, moves.
+// Instructions that tests/on_cuda/test_ptx_*.py does not compare with Python's numbers:
+// fields, predicates, vectors, saturation, and what is refused.
 #include <algorithm>
 #include <bit>
 
@@ -6,72 +7,6 @@
 
 namespace echobuf::ptx::test {
 namespace {
-
-const std::vector<std::uint64_t> kWords = integer_edges(32);
-
-TEST(PtxLogic, BitwiseInAllWidths) {
-  for (const unsigned bits : {1U, 16U, 32U, 64U}) {
-    const std::string type = bits == 1 ? ".pred" : ".b" + std::to_string(bits);
-    const std::vector<std::uint64_t> values =
-        bits == 1 ? std::vector<std::uint64_t>{0, 1} : integer_edges(bits);
-    const auto rows = rows_of(values, 2);
-    const std::vector<unsigned> in{bits, bits};
-    const auto both = results("and" + type + " %z, %a, %b", bits, in, rows);
-    const auto any = results("or" + type + " %z, %a, %b", bits, in, rows);
-    const auto one = results("xor" + type + " %z, %a, %b", bits, in, rows);
-    const auto none = results("not" + type + " %z, %a", bits, in, rows);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      ASSERT_EQ(both[i], rows[i][0] & rows[i][1]);
-      ASSERT_EQ(any[i], rows[i][0] | rows[i][1]);
-      ASSERT_EQ(one[i], rows[i][0] ^ rows[i][1]);
-      ASSERT_EQ(none[i], low_bits(~rows[i][0], bits));
-    }
-  }
-}
-
-TEST(PtxLogic, Lop3HasEveryTable) {
-  const std::vector<Row> rows{{0xF0F0F0F0, 0xCCCCCCCC, 0xAAAAAAAA}};
-  // With these operands the table itself comes out, four times.
-  for (unsigned table = 0; table < 256; table += 5) {
-    const auto found = results("lop3.b32 %z, %a, %b, %c, " + std::to_string(table), 32,
-                               {32, 32, 32}, rows);
-    EXPECT_EQ(found[0], table * 0x01010101U);
-  }
-}
-
-TEST(PtxLogic, PrmtChoosesBytesAndSigns) {
-  const std::vector<Row> rows{{0x83028180, 0x07868504, 0x3210},
-                              {0x83028180, 0x07868504, 0x7654},
-                              {0x83028180, 0x07868504, 0x0426},
-                              {0x83028180, 0x07868504, 0xFEDC},
-                              {0x83028180, 0x07868504, 0x98BA}};
-  const std::vector<std::uint64_t> expected{0x83028180, 0x07868504, 0x80040286,
-                                            0x00FFFF00, 0xFFFFFF00};
-  EXPECT_EQ(results("prmt.b32 %z, %a, %b, %c", 32, {32, 32, 32}, rows), expected);
-}
-
-TEST(PtxLogic, FunnelShiftsWrapOrClamp) {
-  std::vector<Row> rows;
-  for (const std::uint64_t by : {0, 1, 8, 31, 32, 33, 64, 1000})
-    rows.push_back({0x89ABCDEF, 0x01234567, by});
-  const std::vector<unsigned> bits{32, 32, 32};
-  const auto check = [&](const std::string& opcode, bool left, bool wraps) {
-    const auto found = results(opcode + ".b32 %z, %a, %b, %c", 32, bits, rows);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::uint64_t by =
-          wraps ? rows[i][2] % 32 : std::min<std::uint64_t>(rows[i][2], 32);
-      const std::uint64_t both = 0x0123456789ABCDEF;
-      // In 128 bits no shift is lost.
-      const std::uint64_t expected =
-          left ? (both >> (32 - by)) : (by == 0 ? both : both >> by);
-      ASSERT_EQ(found[i], low_bits(expected, 32)) << opcode << " " << rows[i][2];
-    }
-  };
-  check("shf.l.wrap", true, true);
-  check("shf.l.clamp", true, false);
-  check("shf.r.wrap", false, true);
-  check("shf.r.clamp", false, false);
-}
 
 /// A field bit by bit, as the instruction set describes it.
 std::uint64_t field_of(std::uint64_t value, unsigned begin, unsigned length,
@@ -119,20 +54,6 @@ TEST(PtxLogic, FieldsAreExtractedAndInserted) {
       }
       ASSERT_EQ(put[i], expected);
     }
-  }
-}
-
-TEST(PtxLogic, BitsAreCounted) {
-  const auto rows = rows_of(kWords, 1);
-  const auto count = results("popc.b32 %z, %a", 32, {32}, rows);
-  const auto zeros = results("clz.b32 %z, %a", 32, {32}, rows);
-  const auto turned = results("brev.b32 %z, %a", 32, {32}, rows);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto word = static_cast<std::uint32_t>(rows[i][0]);
-    ASSERT_EQ(count[i], static_cast<std::uint64_t>(std::popcount(word)));
-    ASSERT_EQ(zeros[i], static_cast<std::uint64_t>(std::countl_zero(word)));
-    for (unsigned k = 0; k < 32; ++k)
-      ASSERT_EQ(turned[i] >> k & 1, word >> (31 - k) & 1);
   }
 }
 
@@ -192,6 +113,57 @@ TEST(PtxLogic, LoadsExtendIntoWiderRegisters) {
   const std::vector<std::uint64_t> expected{0xFFFFFFFFFFFFFFF1, 0xF1, 0xFFFF80F1,
                                             0xFFF1};
   EXPECT_EQ(run(text, settings), expected);
+}
+
+TEST(PtxConvert, FloatsSaturateToOne) {
+  const std::vector<Row> rows{{std::bit_cast<std::uint32_t>(1.5F)},
+                              {std::bit_cast<std::uint32_t>(-1.5F)},
+                              {0x7FC00000}};
+  const std::vector<std::uint64_t> expected{std::bit_cast<std::uint32_t>(1.0F), 0, 0};
+  EXPECT_EQ(results("cvt.sat.f32.f32 %z, %a", 32, {32}, rows), expected);
+}
+
+TEST(PtxConvert, RoundingIsSaidWhereItIsNeeded) {
+  EXPECT_NE(refusal("cvt.f32.s32 %f1, %r1;").find("rounding is missing"),
+            std::string::npos);
+  EXPECT_NE(refusal("cvt.f32.f64 %f1, %g1;").find("rounding is missing"),
+            std::string::npos);
+  EXPECT_NE(refusal("cvt.s32.f32 %r1, %f1;").find("rounding is missing"),
+            std::string::npos);
+  EXPECT_NE(refusal("cvt.rn.f64.f32 %g1, %f1;").find("nothing is to be rounded"),
+            std::string::npos);
+  EXPECT_NE(refusal("cvt.rzi.s32.s32 %r1, %r2;"), "");
+}
+
+TEST(PtxFloatsRefused, ArithmeticWhoseRoundingPtxasChooses) {
+  EXPECT_NE(refusal("add.f32 %f1, %f2, %f3;").find("without .rn"), std::string::npos);
+  EXPECT_NE(refusal("div.approx.f32 %f1, %f2, %f3;"), "");
+  EXPECT_NE(refusal("add.rn.ftz.f32 %f1, %f2, %f3;"), "");
+  EXPECT_NE(refusal("add.rz.f32 %f1, %f2, %f3;"), "");
+  EXPECT_EQ(refusal("add.rn.f32 %f1, %f2, 0f3F800000;"), "");
+}
+
+TEST(PtxIntegers, NegativeResultsBecomeZero) {
+  const std::vector<std::uint64_t> minus_one{0xFFFFFFFF, 2};
+  for (const Row& row : rows_of(minus_one, 2)) {
+    const auto a = static_cast<std::int32_t>(row[0]);
+    const auto b = static_cast<std::int32_t>(row[1]);
+    const std::string operands = ".s32 %z, %a, %b";
+    EXPECT_EQ(results("min.relu" + operands, 32, {32, 32}, {row})[0],
+              static_cast<std::uint64_t>(std::max(std::min(a, b), 0)));
+    EXPECT_EQ(results("max.relu" + operands, 32, {32, 32}, {row})[0],
+              static_cast<std::uint64_t>(std::max(std::max(a, b), 0)));
+  }
+  EXPECT_NE(refusal("min.relu.u32 %r1, %r2, %r3;"), "");
+  EXPECT_NE(refusal("min.relu.f32 %f1, %f2, %f3;"), "");
+}
+
+TEST(PtxIntegers, DivisionByZero) {
+  const std::string text = kernel("  div.u32 %r1, 5, %t;\n  ret;");
+  const auto fault = fault_of(text, {});
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->kind(), FaultKind::kArithmetic);
+  EXPECT_EQ(fault->line(), line_of(text, "div.u32"));
 }
 
 }  // namespace
