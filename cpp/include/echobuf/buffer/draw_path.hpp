@@ -10,7 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include "echobuf/buffer/clocks.hpp"
 #include "echobuf/buffer/epoch_accounting.hpp"
 #include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/termination.hpp"
@@ -20,6 +19,7 @@
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/prefetcher.hpp"
 #include "echobuf/store/losses.hpp"
+#include "echobuf/sync/clocks.hpp"
 #include "echobuf/sync/draw_lock.hpp"
 #include "echobuf/sync/event_count.hpp"
 #include "echobuf/sync/wait_for.hpp"
