@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "echobuf/buffer/argument_checks.hpp"
-#include "echobuf/buffer/length_options.hpp"
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/room_wait.hpp"
+#include "echobuf/length_options.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/payload_claims.hpp"
 #include "echobuf/store/versions.hpp"

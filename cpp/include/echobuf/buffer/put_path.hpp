@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/room_wait.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/versions.hpp"

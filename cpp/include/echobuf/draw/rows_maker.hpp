@@ -9,9 +9,9 @@
 #include <memory>
 #include <vector>
 
-#include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/rows_plan.hpp"
+#include "echobuf/store/copy.hpp"
 #include "echobuf/transform/words.hpp"
 
 namespace echobuf {
