@@ -11,8 +11,8 @@
 
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/rows_plan.hpp"
+#include "echobuf/schedule/words.hpp"
 #include "echobuf/store/copy.hpp"
-#include "echobuf/transform/words.hpp"
 
 namespace echobuf {
 
