@@ -114,8 +114,8 @@ Leaves::Leaves(const py::list& spec, bool ragged) : ragged_(ragged) {
   for (const py::handle& item : spec) leaves_.push_back(make_leaf(item, ragged));
 }
 
-std::vector<RecordLayout::Shape> Leaves::fields() const {
-  std::vector<RecordLayout::Shape> fields;
+std::vector<FieldShape> Leaves::fields() const {
+  std::vector<FieldShape> fields;
   for (const Leaf& leaf : leaves_) {
     const bool has_rows = ragged_ || leaf.any_length;
     const std::size_t rows = has_rows ? static_cast<std::size_t>(leaf.shape.at(0)) : 1;

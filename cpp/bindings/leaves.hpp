@@ -13,9 +13,9 @@
 #include "array_view.hpp"
 #include "buffer_protocol.hpp"
 #include "dlpack.hpp"
-#include "echobuf/buffer/length_options.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/length_options.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
 #include "numbers.hpp"
@@ -58,7 +58,7 @@ class Leaves {
   Leaves(const py::list& spec, bool ragged);
 
   /// The fields of a record.
-  std::vector<RecordLayout::Shape> fields() const;
+  std::vector<FieldShape> fields() const;
 
   /// Fills `sources` with where `arrays` lie, or says the index of a leaf that does not
   /// fit, or is none of: an array of NumPy's, of a framework with DLPack's exchange API

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "echobuf/cpu.hpp"
-#include "echobuf/draw/copy.hpp"
+#include "echobuf/store/copy.hpp"
 #include "gil.hpp"
 #include "register.hpp"
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/sync/event_count.hpp"
 #include "echobuf/sync/wait_for.hpp"
 #include "gil.hpp"

@@ -1,4 +1,4 @@
-#include "echobuf/buffer/clocks.hpp"
+#include "echobuf/sync/clocks.hpp"
 
 #include <gtest/gtest.h>
 

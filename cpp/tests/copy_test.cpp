@@ -1,4 +1,4 @@
-#include "echobuf/draw/copy.hpp"
+#include "echobuf/store/copy.hpp"
 
 #include <gtest/gtest.h>
 

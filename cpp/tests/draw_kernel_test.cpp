@@ -99,7 +99,7 @@ class DrawKernel : public testing::TestWithParam<Case> {};
 
 TEST_P(DrawKernel, PutsEveryFieldOfEveryRecordInItsRow) {
   const Case& c = GetParam();
-  std::vector<RecordLayout::Shape> shapes;
+  std::vector<FieldShape> shapes;
   for (const std::size_t bytes : c.fields) shapes.push_back({bytes, 1});
   const RecordLayout layout(shapes, false);
   const std::uint64_t capacity = c.window + 3;
@@ -215,7 +215,7 @@ TEST(DrawKernel, DrawsRecordsThatAreListed) {
 /// A launch for `count` records of fields of so many bytes, their leaves aligned.
 echobuf::cuda::DrawLaunch spread_of(const std::vector<std::size_t>& bytes,
                                     std::uint64_t count, std::uint32_t blocks) {
-  std::vector<RecordLayout::Shape> shapes;
+  std::vector<FieldShape> shapes;
   std::vector<echobuf::CopiedField> fields;
   for (const std::size_t b : bytes) shapes.push_back({b, 1});
   const RecordLayout layout(shapes, false);

@@ -19,8 +19,8 @@ std::byte gathered_byte(std::uint64_t slot, std::size_t offset) {
   return static_cast<std::byte>(slot * 131 + offset * 7 + offset / 251);
 }
 
-std::vector<RecordLayout::Shape> shapes_of_all_kinds() {
-  std::vector<RecordLayout::Shape> shapes;
+std::vector<FieldShape> shapes_of_all_kinds() {
+  std::vector<FieldShape> shapes;
   for (const std::size_t bytes :
        {0u,  1u,  2u,   3u,   4u,   7u,   8u,    12u,   16u,   24u,
         32u, 48u, 136u, 240u, 256u, 272u, 1000u, 1024u, 1040u, 3000u})
@@ -30,10 +30,10 @@ std::vector<RecordLayout::Shape> shapes_of_all_kinds() {
 }
 
 /// Records of no large field, of a large one first, last, and of nothing else.
-std::vector<std::vector<RecordLayout::Shape>> records_of_all_kinds() {
+std::vector<std::vector<FieldShape>> records_of_all_kinds() {
   return {shapes_of_all_kinds(),
           {{32, 4}, {1, 8}, {7, 1}},
-          std::vector<RecordLayout::Shape>(20, {120, 1}),
+          std::vector<FieldShape>(20, {120, 1}),
           {{1, 12289}, {1, 8}},
           {{1, 8}, {1, 12289}, {3, 1}},
           {{1, 2048}},
@@ -44,8 +44,7 @@ std::vector<std::vector<RecordLayout::Shape>> records_of_all_kinds() {
 class Gather : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(StreamingOrNot, Gather, testing::Bool());
 
-void expect_every_field_in_its_row(const std::vector<RecordLayout::Shape>& shapes,
-                                   bool stream) {
+void expect_every_field_in_its_row(const std::vector<FieldShape>& shapes, bool stream) {
   constexpr std::uint64_t kCapacity = 50;
   constexpr std::size_t kRows = 41;
   const RecordLayout layout(shapes, false);

@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "echobuf/draw/gather.hpp"
 #include "support.hpp"
 
 namespace {
@@ -70,10 +71,9 @@ TEST(HostStore, KeepsTheLengthOfRaggedRecords) {
     std::vector<std::uint8_t> got_narrow(kMost, 99);
     std::byte* const targets[] = {reinterpret_cast<std::byte*>(got_wide.data()),
                                   reinterpret_cast<std::byte*>(got_narrow.data())};
-    ASSERT_EQ(
-        store.gather_ragged({{0, 8, 0}, {store.layout().fields()[1].offset, 1, 1}},
-                            slot, targets),
-        rows);
+    ASSERT_EQ(gather_whole_batch({{0, 8, 0}, {store.layout().fields()[1].offset, 1, 1}},
+                                 store, slot, targets),
+              rows);
     for (std::size_t i = 0; i < kMost; ++i) {
       ASSERT_EQ(got_wide[i], i < rows ? wide[i] : 99);
       ASSERT_EQ(got_narrow[i], i < rows ? narrow[i] : 99);
@@ -89,7 +89,7 @@ TEST(HostStore, GathersLargeRaggedRecordsPastTheCaches) {
   const SourceLeaf leaf{reinterpret_cast<const std::byte*>(wide.data()), 0};
   store.write(0, 1, &leaf, 0, rows);
   auto* const target = reinterpret_cast<std::byte*>(got.data());
-  store.gather_ragged({{0, 8, 0}}, 0, &target);
+  gather_whole_batch({{0, 8, 0}}, store, 0, &target);
   EXPECT_EQ(got, wide);
 }
 

@@ -1,4 +1,4 @@
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/options.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@ using echobuf::Field;
 using echobuf::RecordLayout;
 using echobuf::round_up;
 
-const std::vector<std::vector<RecordLayout::Shape>> kRecordShapes = {
+const std::vector<std::vector<FieldShape>> kRecordShapes = {
     {{1, 1}},
     {{0, 1}},
     {{16, 1}},

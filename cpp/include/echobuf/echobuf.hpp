@@ -3,5 +3,5 @@
 
 #include "echobuf/buffer/buffer.hpp"      // IWYU pragma: export
 #include "echobuf/buffer/checkpoint.hpp"  // IWYU pragma: export
-#include "echobuf/buffer/options.hpp"     // IWYU pragma: export
+#include "echobuf/options.hpp"            // IWYU pragma: export
 #include "echobuf/version.hpp"            // IWYU pragma: export

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/transform/chain_plan.hpp"
 
 namespace echobuf::test {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "echobuf/buffer/buffer.hpp"
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/backend.hpp"
 #include "echobuf/cuda/driver.hpp"
+#include "echobuf/options.hpp"
 
 namespace echobuf::test {
 

@@ -9,7 +9,7 @@ from typing import Any
 from echobuf.transforms import arguments
 from echobuf.transforms.operation import Operation
 
-# As in `echobuf/transform/words.hpp`.
+# As in `echobuf/schedule/words.hpp`.
 _PAIR = 0x10000
 _RECORD = 0x20000
 

@@ -17,10 +17,12 @@
 #include "echobuf/buffer/draw_path.hpp"
 #include "echobuf/buffer/epoch_accounting.hpp"
 #include "echobuf/buffer/host_backend.hpp"
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/buffer/option_checks.hpp"
 #include "echobuf/buffer/payload_backend.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/buffer/termination.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/status.hpp"
 
 namespace echobuf {
 
@@ -39,7 +41,7 @@ class BasicBuffer {
   /// allocated here, once.
   template <class... Where>
   explicit BasicBuffer(const BufferOptions& options, Where&&... where)
-      : options_(Backend::accept(options.checked())),
+      : options_(Backend::accept(checked(options))),
         own_backend_(
             std::make_unique<Backend>(options_, std::forward<Where>(where)...)),
         put_path_(backend_.put_path()),
@@ -74,7 +76,7 @@ class BasicBuffer {
   /// Returns the memory that a buffer will take; the products can pass 2^64, so they
   /// are left apart. Throws as the constructor does.
   static BufferNeeds needs(const BufferOptions& options) {
-    return Backend::needs(options.checked());
+    return Backend::needs(checked(options));
   }
 
   const BufferOptions& options() const { return options_; }

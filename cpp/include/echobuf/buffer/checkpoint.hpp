@@ -153,7 +153,7 @@ inline void read_words(WordReader& in, AutoSweep& sweep, const Position& positio
 /// of a buffer with other ones.
 inline std::vector<std::uint64_t> to_words(const Checkpoint& checkpoint,
                                            const BufferOptions& options) {
-  if (!walks_alike(checkpoint.sweep, make_sweep(options.checked(), checkpoint.epoch)))
+  if (!walks_alike(checkpoint.sweep, make_sweep(checked(options), checkpoint.epoch)))
     throw std::invalid_argument("to_words: the checkpoint is of other options");
   std::vector<std::uint64_t> words = detail::words_of(options);
   const auto add = [&](const auto& sweep) {

@@ -10,16 +10,17 @@
 #include <thread>
 #include <utility>
 
-#include "echobuf/buffer/clocks.hpp"
 #include "echobuf/buffer/epoch_accounting.hpp"
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/termination.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/draw_or_prepare.hpp"
 #include "echobuf/draw/drawer.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/prefetcher.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/losses.hpp"
+#include "echobuf/sync/clocks.hpp"
 #include "echobuf/sync/draw_lock.hpp"
 #include "echobuf/sync/event_count.hpp"
 #include "echobuf/sync/wait_for.hpp"

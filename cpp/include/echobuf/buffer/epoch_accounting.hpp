@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/stats.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/sweep.hpp"
 

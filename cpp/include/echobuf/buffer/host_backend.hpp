@@ -5,13 +5,13 @@
 #include <memory>
 #include <utility>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/drawer.hpp"
 #include "echobuf/draw/host_draw.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"

@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/payload_put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/draw/batch_layout.hpp"
@@ -18,6 +17,7 @@
 #include "echobuf/draw/rows_counts.hpp"
 #include "echobuf/draw/rows_drawer.hpp"
 #include "echobuf/draw/rows_layout.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/payload_claims.hpp"
 #include "echobuf/store/payload_store.hpp"
@@ -53,7 +53,7 @@ class PayloadMeasure {
     wrap_from = size.units - (most + edge) / size.unit;
   }
 
-  std::uint64_t share;  // SegmentTable::kUnknown: no limit
+  std::uint64_t share;  // LengthOptions::kNoLimit: none
   std::uint64_t most;
   std::uint64_t edge;  // bytes of a record at most that are no rows
   PayloadSize size{0, 0};
@@ -72,7 +72,7 @@ inline void describe_payload(BufferStats& stats, const PayloadClaims& claims,
 
 /// The layout of the slots, which have no bytes of the fields of any length.
 inline RecordLayout record_of(const BufferOptions& options) {
-  std::vector<RecordLayout::Shape> shapes = options.fields;
+  std::vector<FieldShape> shapes = options.fields;
   for (const RaggedField& field : options.lengths.fields)
     shapes[field.field] = {0, static_cast<std::size_t>(options.lengths.examples)};
   return {shapes, options.ragged};

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "echobuf/buffer/argument_checks.hpp"
-#include "echobuf/buffer/clocks.hpp"
-#include "echobuf/buffer/length_options.hpp"
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/room_wait.hpp"
+#include "echobuf/length_options.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/payload_claims.hpp"
 #include "echobuf/store/versions.hpp"
+#include "echobuf/sync/clocks.hpp"
 #include "echobuf/sync/outstanding_claims.hpp"
 
 namespace echobuf {

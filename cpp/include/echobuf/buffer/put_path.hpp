@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "echobuf/buffer/clocks.hpp"
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/room_wait.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/versions.hpp"
+#include "echobuf/sync/clocks.hpp"
 #include "echobuf/sync/outstanding_claims.hpp"
 
 namespace echobuf {

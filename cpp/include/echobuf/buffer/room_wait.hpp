@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/sync/event_count.hpp"
 #include "echobuf/sync/wait_clock.hpp"
 #include "echobuf/sync/wait_for.hpp"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "echobuf/buffer/clocks.hpp"
+#include "echobuf/sync/clocks.hpp"
 
 namespace echobuf {
 

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <optional>
 
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
 
 namespace echobuf {

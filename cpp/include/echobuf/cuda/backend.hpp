@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/cuda/device_infos.hpp"
@@ -25,6 +24,7 @@
 #include "echobuf/cuda/staging.hpp"
 #include "echobuf/cuda/transformed_leaves.hpp"
 #include "echobuf/cuda/uploader.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/versions.hpp"

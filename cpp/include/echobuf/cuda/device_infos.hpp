@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/draw_table.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/draw_layout.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/store/record.hpp"
 
 namespace echobuf::cuda {

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
@@ -19,6 +18,7 @@
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/rows_layout.hpp"
 #include "echobuf/draw/rows_moves.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/row_packer.hpp"
 
 namespace echobuf::cuda {

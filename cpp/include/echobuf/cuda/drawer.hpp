@@ -7,7 +7,6 @@
 #include <variant>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/draw.hpp"
 #include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/plan.hpp"
@@ -15,7 +14,9 @@
 #include "echobuf/cuda/staged_ring.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf::cuda {

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/draw/late_reports.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/store/losses.hpp"
 #include "echobuf/transform/number.hpp"
 

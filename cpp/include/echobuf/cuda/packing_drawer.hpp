@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/device_rows.hpp"
 #include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
@@ -15,6 +14,8 @@
 #include "echobuf/cuda/staged_payload_ring.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/rows_filler.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf::cuda {

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/payload_backend.hpp"
 #include "echobuf/buffer/payload_put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
@@ -23,6 +22,7 @@
 #include "echobuf/cuda/staged_payload_ring.hpp"
 #include "echobuf/cuda/uploader.hpp"
 #include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/versions.hpp"
 

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/replay.hpp"
@@ -14,8 +13,10 @@
 #include "echobuf/cuda/staged_payload_ring.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_planner.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf::cuda {

@@ -12,6 +12,7 @@
 
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/staging.hpp"
+#include "echobuf/length_options.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/payload_claims.hpp"
 #include "echobuf/store/payload_store.hpp"

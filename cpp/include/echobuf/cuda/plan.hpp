@@ -8,8 +8,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/draw_kernel.hpp"
+#include "echobuf/draw/leaf_plan.hpp"
+#include "echobuf/options.hpp"
 
 namespace echobuf::cuda {
 

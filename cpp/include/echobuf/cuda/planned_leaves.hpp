@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/draw_table.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/cuda/transformed_rows.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
+#include "echobuf/options.hpp"
 
 namespace echobuf::cuda {
 

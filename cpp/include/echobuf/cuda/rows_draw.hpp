@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/draw_table.hpp"
 #include "echobuf/cuda/handles.hpp"
@@ -21,6 +20,7 @@
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_planner.hpp"
 #include "echobuf/draw/rows_moves.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/store/record.hpp"
 
 namespace echobuf::cuda {

@@ -12,6 +12,7 @@
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/leaf_plan.hpp"
 #include "echobuf/draw/rows_moves.hpp"
+#include "echobuf/leaf_options.hpp"
 #include "echobuf/store/record.hpp"
 
 namespace echobuf::cuda {

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/cuda/draw_table.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/cuda/stage_launches.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/rows_plan.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/transform/stage_examples.hpp"
 

@@ -8,6 +8,7 @@
 
 #include "echobuf/draw/leaf_plan.hpp"
 #include "echobuf/draw/rows_plan.hpp"
+#include "echobuf/leaf_options.hpp"
 #include "echobuf/store/record.hpp"
 
 namespace echobuf {

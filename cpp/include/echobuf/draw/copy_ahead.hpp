@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "echobuf/cpu.hpp"
-#include "echobuf/draw/copy.hpp"
+#include "echobuf/store/copy.hpp"
 
 namespace echobuf {
 

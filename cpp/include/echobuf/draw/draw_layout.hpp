@@ -3,7 +3,7 @@
 #include "echobuf/draw/device_copy.hpp"
 #include "echobuf/platform.hpp"
 #include "echobuf/schedule/permutation.hpp"
-#include "echobuf/transform/words.hpp"
+#include "echobuf/schedule/words.hpp"
 
 // The arguments of the draw kernels: which records are drawn, and where they go. The
 // parts come by value, or from a plan in device memory, so that a captured launch draws

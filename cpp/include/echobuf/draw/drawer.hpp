@@ -9,13 +9,14 @@
 #include <variant>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/host_draw.hpp"
 #include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/status.hpp"
 
 namespace echobuf {
 

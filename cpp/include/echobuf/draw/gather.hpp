@@ -8,59 +8,20 @@
 #include <vector>
 
 #include "echobuf/draw/batch_layout.hpp"
-#include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/copy_ahead.hpp"
+#include "echobuf/leaf_options.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
+#include "echobuf/store/copy.hpp"
+#include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
 
 namespace echobuf {
-
-/// The slots as one array, and where in it the window of a pass begins.
-struct SlotView {
-  const std::byte* slots;
-  std::uint64_t capacity;
-  std::uint64_t first;  // slot of the window's first record
-
-  std::uint64_t slot(std::uint32_t record) const {
-    const std::uint64_t slot = first + record;
-    return slot < capacity ? slot : slot - capacity;
-  }
-};
 
 namespace detail {
 
 inline constexpr std::size_t kLine = 64;
 inline constexpr std::size_t kLargeRow = 1024;
-
-/// Copies `bytes`, a multiple of 16 and small, in words that need no loop per byte.
-inline void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; i += 16) std::memcpy(to + i, from + i, 16);
-}
-
-inline void copy_field(std::byte* to, const std::byte* from, std::size_t bytes) {
-  switch (bytes) {
-    case 0:
-      return;
-    case 1:
-      *to = *from;
-      return;
-    case 2:
-      std::memcpy(to, from, 2);
-      return;
-    case 4:
-      std::memcpy(to, from, 4);
-      return;
-    case 8:
-      std::memcpy(to, from, 8);
-      return;
-    default:
-      if (bytes % 16 == 0 && bytes <= 256)
-        copy_words(to, from, bytes);
-      else
-        std::memcpy(to, from, bytes);
-  }
-}
 
 inline void prefetch_record(const std::byte* record, std::size_t bytes) {
   // The hardware follows a stream by itself after its first lines.
@@ -213,6 +174,25 @@ inline void gather_records(const std::vector<CopiedField>& fields, std::size_t s
       }
     }
   }
+}
+
+/// Copies `fields` of the whole batch in a slot into `leaves`. Returns the number of
+/// its rows.
+inline std::size_t gather_whole_batch(const std::vector<CopiedField>& fields,
+                                      const HostStore& store, std::uint64_t slot,
+                                      std::byte* const* leaves) {
+  const std::size_t rows = store.length(slot);
+  for (const CopiedField& field : fields) {
+    const std::size_t bytes = rows * field.bytes;
+    const std::byte* const from = store.record(slot) + field.offset;
+    if (bytes >= kStreamFrom) {
+      streaming_copy()(leaves[field.leaf], from, bytes);
+      finish_streaming();
+    } else {
+      std::memcpy(leaves[field.leaf], from, bytes);
+    }
+  }
+  return rows;
 }
 
 }  // namespace echobuf

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/gather.hpp"
 #include "echobuf/draw/info_leaves.hpp"
@@ -15,6 +14,7 @@
 #include "echobuf/draw/transformed_leaves.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/versions.hpp"
@@ -101,7 +101,7 @@ class HostDraw {
     const std::uint32_t record = part.place(part.offset);
     const std::uint64_t slot = view.slot(record);
     const std::uint32_t echo = part.echo(record);
-    target.count = store_.gather_ragged(copied_, slot, target.leaves);
+    target.count = gather_whole_batch(copied_, store_, slot, target.leaves);
     if (!infos_.none())
       infos_.write_all(part, record, echo, target.count, target.leaves);
     for (std::uint64_t i = 0; i < target.count && !transformed_.none(); ++i) {

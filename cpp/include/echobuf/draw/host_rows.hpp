@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/rows_layout.hpp"
 #include "echobuf/draw/rows_maker.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/row_packer.hpp"
 #include "echobuf/store/payload_store.hpp"
 

@@ -9,6 +9,7 @@
 
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
+#include "echobuf/leaf_options.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
 namespace echobuf {
 
@@ -52,8 +51,6 @@ class LeafMaker {
   virtual void make(const Drawn& drawn, std::byte* target) = 0;
 };
 
-struct RowsPlan;
-
 /// Never changes; any number of buffers may share it.
 class LeafPlan {
  public:
@@ -72,25 +69,6 @@ class LeafPlan {
   virtual const transform::Program* program() const { return nullptr; }
   /// `past_caches`: batches are larger than these. Throws std::bad_alloc.
   virtual std::unique_ptr<LeafMaker> maker(bool past_caches) const = 0;
-};
-
-/// A leaf of a batch that says of each draw which it is, in place of a field.
-enum class InfoLeaf : std::uint8_t {
-  kNone,
-  kIndex,    // int64: the number of its record among the epoch's fresh examples
-  kEcho,     // int32: earlier uses of the record
-  kWeight,   // float32: in a mean of losses; 1, unless passes leave records out
-  kVersion,  // int64: as the record was put with
-};
-
-inline constexpr std::size_t kNoField = ~std::size_t{0};
-
-struct LeafOptions {
-  std::size_t field;                               // kNoField for an `info`
-  std::shared_ptr<const LeafPlan> plan;            // none: the field as it is
-  std::shared_ptr<const RowsPlan> rows = nullptr;  // of a field of any number of rows
-  std::vector<std::byte> pad = {};  // of what `rows` makes: one row; none: zeros
-  InfoLeaf info = InfoLeaf::kNone;
 };
 
 }  // namespace echobuf

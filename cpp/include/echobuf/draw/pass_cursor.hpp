@@ -8,9 +8,9 @@
 #include <optional>
 #include <variant>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/late_reports.hpp"
 #include "echobuf/draw/pass_selector.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/echoes.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/permutation.hpp"

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/permutation_range.hpp"

@@ -7,9 +7,9 @@
 #include <optional>
 #include <variant>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/pass_cursor.hpp"
 #include "echobuf/draw/rows_counts.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/segment_table.hpp"
 #include "echobuf/schedule/sweep.hpp"
@@ -161,7 +161,7 @@ class PayloadCursor : public PassCursor<Ring> {
   std::uint64_t soonest_end() const {
     const std::uint64_t left =
         segment_size(sweep_, table_.open()) - table_.open_records();
-    if (table_.share() == SegmentTable::kUnknown || most_bytes_ == 0)
+    if (table_.share() == LengthOptions::kNoLimit || most_bytes_ == 0)
       return table_.end() + left;
     const std::uint64_t fitting =
         (table_.share() - table_.open_bytes()) / most_bytes_ + 1;

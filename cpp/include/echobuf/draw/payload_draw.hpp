@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/batch_pool.hpp"
@@ -18,6 +17,8 @@
 #include "echobuf/draw/payload_planner.hpp"
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/transformed_rows.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/payload_store.hpp"
 #include "echobuf/store/versions.hpp"
 

@@ -7,14 +7,15 @@
 #include <memory>
 #include <utility>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_draw.hpp"
 #include "echobuf/draw/payload_planner.hpp"
 #include "echobuf/draw/rows_out.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/payload_store.hpp"
 #include "echobuf/store/ring.hpp"
 #include "echobuf/store/versions.hpp"

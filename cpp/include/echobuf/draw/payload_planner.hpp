@@ -9,15 +9,15 @@
 #include <variant>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
-#include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_cursor.hpp"
 #include "echobuf/draw/transformed_rows.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/copy.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/sync/event_count.hpp"
 
 namespace echobuf {

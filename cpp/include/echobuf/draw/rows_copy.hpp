@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "echobuf/cpu.hpp"
-#include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/copy_ahead.hpp"
+#include "echobuf/store/copy.hpp"
 
 namespace echobuf {
 

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "echobuf/buffer/clocks.hpp"
+#include "echobuf/sync/clocks.hpp"
 
 namespace echobuf {
 

@@ -6,7 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/batch_pool.hpp"
@@ -14,6 +13,8 @@
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/rows_filler.hpp"
 #include "echobuf/draw/rows_out.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/payload_store.hpp"
 #include "echobuf/store/ring.hpp"
 #include "echobuf/store/versions.hpp"

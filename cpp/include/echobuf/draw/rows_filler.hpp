@@ -12,14 +12,15 @@
 #include <variant>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/leaf_plan.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_cursor.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
 #include "echobuf/schedule/row_packer.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/status.hpp"
 
 namespace echobuf {
 

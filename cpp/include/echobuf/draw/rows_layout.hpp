@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "echobuf/buffer/length_options.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/length_options.hpp"
 #include "echobuf/store/record.hpp"
 
 namespace echobuf {

@@ -9,10 +9,10 @@
 #include <memory>
 #include <vector>
 
-#include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/rows_plan.hpp"
-#include "echobuf/transform/words.hpp"
+#include "echobuf/schedule/words.hpp"
+#include "echobuf/store/copy.hpp"
 
 namespace echobuf {
 

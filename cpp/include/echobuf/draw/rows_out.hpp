@@ -6,11 +6,11 @@
 #include <cstring>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/rows_copy.hpp"
+#include "echobuf/options.hpp"
 
 namespace echobuf {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "echobuf/draw/leaf_plan.hpp"
-#include "echobuf/transform/words.hpp"
+#include "echobuf/schedule/words.hpp"
 
 namespace echobuf {
 

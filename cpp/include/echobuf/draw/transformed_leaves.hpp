@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "echobuf/draw/batch_layout.hpp"
-#include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/gather.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/schedule/partner.hpp"
+#include "echobuf/store/copy.hpp"
 #include "echobuf/store/host_store.hpp"
 
 namespace echobuf {

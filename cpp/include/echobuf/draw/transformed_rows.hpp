@@ -7,14 +7,14 @@
 #include <cstring>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
-#include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/copy_ahead.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/rows_maker.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/store/copy.hpp"
 #include "echobuf/store/payload_store.hpp"
 
 namespace echobuf {

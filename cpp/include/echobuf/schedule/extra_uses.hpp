@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "echobuf/schedule/ratio.hpp"
+#include "echobuf/ratio.hpp"
 
 namespace echobuf {
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <iterator>
 
+#include "echobuf/ratio.hpp"
 #include "echobuf/schedule/extra_uses.hpp"
 #include "echobuf/schedule/random.hpp"
-#include "echobuf/schedule/ratio.hpp"
 #include "echobuf/schedule/segment_table.hpp"
 #include "echobuf/schedule/span.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "echobuf/transform/words.hpp"
+#include "echobuf/schedule/words.hpp"
 
 // Which other record of its pass an example is mixed with. Its use is not counted.
 

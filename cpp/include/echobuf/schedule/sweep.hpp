@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/auto_sweep.hpp"
 #include "echobuf/schedule/fixed_sweep.hpp"
 

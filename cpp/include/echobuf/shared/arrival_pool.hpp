@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/shared/arrival_journal.hpp"
 #include "echobuf/shared/arrival_sink.hpp"
 #include "echobuf/shared/collector.hpp"
 #include "echobuf/shared/control_block.hpp"
 #include "echobuf/shared/rows_area.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf::workers {

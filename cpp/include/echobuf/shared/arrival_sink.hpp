@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/sync/wait_for.hpp"
 

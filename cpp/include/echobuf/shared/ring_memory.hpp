@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/payload_backend.hpp"
 #include "echobuf/buffer/payload_put_path.hpp"
 #include "echobuf/buffer/put_path.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/shared/ring_header.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/payload_store.hpp"

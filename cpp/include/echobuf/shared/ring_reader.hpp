@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/shared/client_slot.hpp"
 #include "echobuf/shared/ring_header.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf::serve {

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/length_options.hpp"
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/length_options.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/shared/control_block.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"

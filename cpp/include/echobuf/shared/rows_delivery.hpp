@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/buffer/payload_backend.hpp"
 #include "echobuf/shared/control_block.hpp"
 #include "echobuf/shared/queue_progress.hpp"
 #include "echobuf/shared/rows_area.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf::workers {

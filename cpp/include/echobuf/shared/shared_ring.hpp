@@ -16,11 +16,12 @@
 #include <thread>
 #include <utility>
 
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/process.hpp"
 #include "echobuf/shared/job_seats.hpp"
 #include "echobuf/shared/ring_header.hpp"
 #include "echobuf/shared/ring_memory.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/shared_memory.hpp"

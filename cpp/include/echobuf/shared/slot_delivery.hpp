@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/shared/control_block.hpp"
 #include "echobuf/shared/queue_progress.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf::workers {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "echobuf/buffer/options.hpp"
 #include "echobuf/shared/control_block.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf::workers {

@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "echobuf/draw/gather.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
+#include "echobuf/store/copy.hpp"
 #include "echobuf/store/memory.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/shared_memory.hpp"
@@ -95,6 +95,18 @@ inline void write_record(const RecordLayout& layout, std::byte* slot,
   }
 }
 
+/// The slots as one array, and where in it the window of a pass begins.
+struct SlotView {
+  const std::byte* slots;
+  std::uint64_t capacity;
+  std::uint64_t first;  // slot of the window's first record
+
+  std::uint64_t slot(std::uint32_t record) const {
+    const std::uint64_t slot = first + record;
+    return slot < capacity ? slot : slot - capacity;
+  }
+};
+
 class HostStore {
  public:
   /// `shared`: with processes that write records themselves.
@@ -166,22 +178,6 @@ class HostStore {
   }
   /// Rows of the ragged record of a slot.
   std::size_t length(std::uint64_t slot) const { return lengths_[slot]; }
-
-  /// Copies fields of the ragged record of a slot into `leaves`; the number of its
-  /// rows.
-  std::size_t gather_ragged(const std::vector<CopiedField>& fields, std::uint64_t slot,
-                            std::byte* const* leaves) const {
-    for (const CopiedField& field : fields) {
-      const std::size_t bytes = lengths_[slot] * field.bytes;
-      if (bytes >= kStreamFrom) {
-        streaming_copy()(leaves[field.leaf], record(slot) + field.offset, bytes);
-        finish_streaming();
-      } else {
-        std::memcpy(leaves[field.leaf], record(slot) + field.offset, bytes);
-      }
-    }
-    return lengths_[slot];
-  }
 
  private:
   static std::unique_ptr<Memory> make_memory(std::size_t bytes, bool shared) {

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <new>
 
-#include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/store/record.hpp"
 
 namespace echobuf {

@@ -11,10 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/length_options.hpp"
-#include "echobuf/draw/copy.hpp"
-#include "echobuf/draw/gather.hpp"
+#include "echobuf/length_options.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
+#include "echobuf/store/copy.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/memory.hpp"
 #include "echobuf/store/payload_claims.hpp"

@@ -3,27 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <new>
-#include <utility>
 #include <vector>
+
+#include "echobuf/sizes.hpp"
 
 namespace echobuf {
 
 inline constexpr std::size_t kFieldAlignment = 16;  // one vector load
 inline constexpr std::size_t kLeafAlignment = 64;   // JAX shares host memory from 64 up
-
-/// A product of sizes. Throws std::bad_alloc where it passes 64 bits: wrapped around it
-/// would be a small block with large records in it.
-inline std::size_t size_product(std::size_t a, std::size_t b) {
-  if (b != 0 && a > std::numeric_limits<std::size_t>::max() / 2 / b)
-    throw std::bad_alloc();
-  return a * b;
-}
-
-constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 /// One field of a record. A field is `rows` rows of `row_bytes` each; records of a
 /// ragged kind fill only their first rows (batch echoing: a short last batch).
@@ -39,14 +26,9 @@ struct Field {
 /// run of slots and vector loads never straddle a field's start.
 class RecordLayout {
  public:
-  struct Shape {
-    std::size_t row_bytes;
-    std::size_t rows;
-  };
-
   /// `ragged`: every record has a length, its number of rows, shared by all fields.
-  RecordLayout(const std::vector<Shape>& shapes, bool ragged) : ragged_(ragged) {
-    for (const Shape& shape : shapes) {
+  RecordLayout(const std::vector<FieldShape>& shapes, bool ragged) : ragged_(ragged) {
+    for (const FieldShape& shape : shapes) {
       fields_.push_back({stride_, shape.row_bytes, shape.rows});
       stride_ += round_up(size_product(shape.row_bytes, shape.rows), kFieldAlignment);
     }

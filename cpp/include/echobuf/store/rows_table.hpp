@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/length_options.hpp"
+#include "echobuf/length_options.hpp"
 #include "echobuf/store/host_store.hpp"
 #include "echobuf/store/memory.hpp"
 #include "echobuf/store/record.hpp"

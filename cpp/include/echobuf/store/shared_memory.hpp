@@ -12,6 +12,7 @@
 #include <new>
 #include <system_error>
 
+#include "echobuf/sizes.hpp"
 #include "echobuf/store/memory.hpp"
 
 namespace echobuf {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "echobuf/buffer/options.hpp"
+#include "echobuf/status.hpp"
 #include "echobuf/sync/event_count.hpp"
 #include "echobuf/sync/wait_clock.hpp"
 

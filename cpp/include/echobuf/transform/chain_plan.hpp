@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "echobuf/draw/copy.hpp"
 #include "echobuf/draw/leaf_plan.hpp"
+#include "echobuf/store/copy.hpp"
 #include "echobuf/transform/program.hpp"
 #include "echobuf/transform/stage_executor.hpp"
 

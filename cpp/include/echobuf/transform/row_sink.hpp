@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "echobuf/draw/copy.hpp"
+#include "echobuf/store/copy.hpp"
 #include "echobuf/store/record.hpp"
 
 namespace echobuf::transform {

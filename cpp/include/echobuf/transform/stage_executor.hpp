@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "echobuf/draw/copy.hpp"
+#include "echobuf/store/copy.hpp"
 #include "echobuf/transform/byte_numbers.hpp"
 #include "echobuf/transform/erase_rows.hpp"
 #include "echobuf/transform/image_sink.hpp"

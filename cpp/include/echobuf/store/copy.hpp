@@ -1,5 +1,5 @@
-// Copying one row: through the caches where it is small, past them where a batch is
-// larger than they are.
+// Copying one row, or one field of a record: through the caches where it is small, past
+// them where a batch is larger than they are.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,39 @@ inline constexpr std::size_t kStreamRow = 1024;
 inline void copy_row(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
+
+namespace detail {
+
+/// Copies `bytes`, a multiple of 16 and small, in words that need no loop per byte.
+inline void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += 16) std::memcpy(to + i, from + i, 16);
+}
+
+inline void copy_field(std::byte* to, const std::byte* from, std::size_t bytes) {
+  switch (bytes) {
+    case 0:
+      return;
+    case 1:
+      *to = *from;
+      return;
+    case 2:
+      std::memcpy(to, from, 2);
+      return;
+    case 4:
+      std::memcpy(to, from, 4);
+      return;
+    case 8:
+      std::memcpy(to, from, 8);
+      return;
+    default:
+      if (bytes % 16 == 0 && bytes <= 256)
+        copy_words(to, from, bytes);
+      else
+        std::memcpy(to, from, bytes);
+  }
+}
+
+}  // namespace detail
 
 #ifdef ECHOBUF_X86
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <vector>
 
-#include "echobuf/schedule/segment_table.hpp"
-#include "echobuf/store/record.hpp"
+#include "echobuf/sizes.hpp"
 
 namespace echobuf {
 
@@ -27,6 +27,7 @@ struct LengthOptions {
 
   /// More than any memory: sums of a few of them do not overflow.
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
+  static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
   std::vector<RaggedField> fields;  // none: all records are of one size
   std::uint64_t payload_bytes = 0;  // of their rows in the window; 0: no limit
@@ -57,7 +58,7 @@ struct LengthOptions {
 
   /// The most bytes of a segment, of `segments` in the window.
   std::uint64_t share(std::uint64_t segments) const {
-    return payload_bytes > 0 ? payload_bytes / segments : SegmentTable::kUnknown;
+    return payload_bytes > 0 ? payload_bytes / segments : kNoLimit;
   }
   /// The most bytes of a record.
   std::uint64_t most_bytes(std::uint64_t segments) const {

@@ -1,0 +1,86 @@
+// The options of a buffer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "echobuf/leaf_options.hpp"
+#include "echobuf/length_options.hpp"
+#include "echobuf/ratio.hpp"
+#include "echobuf/sizes.hpp"
+
+namespace echobuf {
+
+struct BorrowedSlots;
+
+struct BufferOptions {
+  std::vector<FieldShape> fields;   // of one record, in the order of the leaves
+  std::vector<LeafOptions> leaves;  // of a batch; none: the fields as they are
+  bool ragged = false;              // a record is a whole batch, with a length
+  std::uint64_t batch_size = 1;     // records a draw; 1 if ragged
+  std::uint64_t window = 1;         // records
+  bool automatic = false;           // factor="auto"; else `factor`
+  Ratio factor{1, 1};
+  std::uint32_t max_factor = 8;
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+  bool drop_last = false;
+  std::uint32_t prefetch = 0;  // batches that a thread assembles ahead
+  bool shared = false;         // the slots lie where other processes can write them
+  std::shared_ptr<const BorrowedSlots> borrowed =
+      nullptr;             // the slots are another process's
+  std::uint32_t idle = 2;  // blocks of batch memory kept for the batches to come
+  LengthOptions lengths;   // of records that differ in length
+  bool echoes = false;     // draws know their echo: for infos, and for operations
+
+  // Passes leave records out: with `by_loss` with probability `thin`, where the last
+  // loss that was reported is below the mean of the window.
+  bool by_loss = false;
+  double thin = 0.5;
+  // And always, where another record was put with a version that is higher by more;
+  // negative: none expires.
+  std::int64_t max_staleness = -1;
+
+  /// Returns the most examples of a batch: with `ragged`, of its only record.
+  std::uint64_t most_examples() const {
+    return lengths.examples > 0 ? lengths.examples : batch_size;
+  }
+
+  /// Returns whether a leaf of batches is an info.
+  bool has_infos() const {
+    for (const LeafOptions& leaf : leaves)
+      if (leaf.info != InfoLeaf::kNone) return true;
+    return false;
+  }
+
+  bool thins() const { return by_loss; }
+  bool expires() const { return max_staleness >= 0; }
+  /// Returns whether passes leave records out.
+  bool selects() const { return thins() || expires(); }
+
+  /// Returns whether the versions that records are put with are asked for.
+  bool keeps_versions() const {
+    if (expires()) return true;
+    for (const LeafOptions& leaf : leaves)
+      if (leaf.info == InfoLeaf::kVersion) return true;
+    return false;
+  }
+
+  /// Returns the largest `batch_size` that is allowed.
+  std::uint64_t largest_batch() const {
+    if (automatic || factor.den == 1) return window;
+    return factor.num / factor.den * (window / factor.ceil());
+  }
+
+  /// Returns these, for draws that must not be ahead of what they depend on: of batches
+  /// that have not been handed out there are no reports, and what is put may let their
+  /// records expire.
+  BufferOptions drawn_when_asked() const {
+    BufferOptions options = *this;
+    if (selects()) options.prefetch = 0;
+    return options;
+  }
+};
+
+}  // namespace echobuf

@@ -1,0 +1,28 @@
+// The ways in which calls of a buffer can end.
+#pragma once
+
+namespace echobuf {
+
+enum class Status : int {
+  kOk = 0,
+  kTimeout,      // nothing happened (a put: the rest did not)
+  kClosed,       // a put after close(), or any call after shut_down()
+  kFailed,       // upstream failed: fail() was called
+  kFinished,     // everything has been served
+  kShort,        // upstream ended otherwise than the loaded state says
+  kInterrupted,  // the caller's poll said stop
+  kNoMemory,     // no memory for a batch; nothing is lost, the next call tries again
+  kBroken,       // the device is lost; nothing more is served
+  kReentrant,    // called from the poll of a draw, which it would have to wait for
+  kTwice,        // this capture has a draw already, which would draw the same batch
+  kCapturing,    // a call that cannot be captured, on a stream that is
+  kResize,       // the next batch is of another size than the caller's memory
+};
+
+/// Asked between chunks of long copies; false stops the call.
+struct Poll {
+  virtual ~Poll() = default;
+  virtual bool go_on() = 0;
+};
+
+}  // namespace echobuf
