@@ -19,7 +19,6 @@
 #include "echobuf/draw/drawer.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/prefetcher.hpp"
-#include "echobuf/store/losses.hpp"
 #include "echobuf/sync/draw_lock.hpp"
 #include "echobuf/sync/event_count.hpp"
 #include "echobuf/sync/wait_for.hpp"
@@ -157,9 +156,6 @@ class DrawPath {
   }
 
   const DownstreamClock& clock() const { return clock_; }
-
-  /// The losses of records; null: nobody asks for them.
-  Losses* losses() { return drawer_->losses(); }
 
   // ---- between epochs
 

@@ -19,7 +19,6 @@ struct DrawnUse {
   std::uint64_t record = 0;  // its number among the epoch's fresh examples
   std::uint32_t echo = 0;    // its uses before
   std::int64_t version = 0;  // that it was put with; 0 where nobody asks for it
-  float weight = 1.0F;
 };
 
 /// One draw of an example, as far as what is made of it may depend on it.
@@ -79,7 +78,6 @@ enum class InfoLeaf : std::uint8_t {
   kNone,
   kIndex,    // int64: the number of its record among the epoch's fresh examples
   kEcho,     // int32: earlier uses of the record
-  kWeight,   // float32: in a mean of losses; 1, unless passes leave records out
   kVersion,  // int64: as the record was put with
 };
 
