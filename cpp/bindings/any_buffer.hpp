@@ -2,7 +2,6 @@
 // class; with these one class has them, and its kinds inherit.
 #pragma once
 
-#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
@@ -46,8 +45,6 @@ class AnyBuffer : public AnyPuts {
   virtual py::object checkpoint() = 0;
   virtual int restore(const py::dict& state) = 0;
   virtual py::object stats() = 0;
-  virtual py::object report(const py::array_t<std::int64_t>& records,
-                            const py::array_t<float>& losses) = 0;
   virtual void release() = 0;
   virtual bool gone() const = 0;
 };

@@ -204,19 +204,6 @@ class BoundBuffer : public Methods {
         stats.expired);
   }
 
-  /// Reports losses, as many as records, without strides. None, a code, or kMismatch
-  /// where a record has not been put.
-  py::object report(const py::array_t<std::int64_t>& records,
-                    const py::array_t<float>& losses) {
-    const std::shared_ptr<Core> buffer = hold();
-    if (const int refused = refuse(buffer)) return py::int_(refused);
-    const auto count = static_cast<std::size_t>(records.size());
-    if (static_cast<std::size_t>(losses.size()) != count ||
-        !buffer->report(records.data(), losses.data(), count))
-      return py::int_(kMismatch);
-    return py::none();
-  }
-
   /// Ends all calls and gives the memory back, once the last call has left.
   void release() {
     std::shared_ptr<Core> buffer;

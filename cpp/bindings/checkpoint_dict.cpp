@@ -2,7 +2,6 @@
 
 #include <pybind11/stl.h>
 
-#include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -66,47 +65,33 @@ std::optional<Entered> entered_of(const py::dict& state, const BufferOptions& op
   return entered;
 }
 
-template <class T>
-py::bytes bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
-template <class T>
-std::vector<T> values_of(const py::dict& state, const char* key) {
-  const auto bytes = get<std::string>(state, key);
-  if (bytes.size() % sizeof(T) != 0) throw std::invalid_argument("an array is cut off");
-  std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
-py::dict dict_of(const SelectionState& state, const std::vector<float>& losses) {
-  return py::dict("left_out"_a = state.left_out, "expired"_a = state.expired,
-                  "newest"_a = state.newest, "first"_a = state.pass.first,
-                  "marks"_a = bytes_of(state.pass.marks),
-                  "uses"_a = bytes_of(state.pass.uses), "losses"_a = bytes_of(losses));
+py::dict dict_of(const SelectionState& state) {
+  const std::vector<std::uint8_t>& marks = state.pass.marks;
+  return py::dict(
+      "expired"_a = state.expired, "newest"_a = state.newest,
+      "first"_a = state.pass.first,
+      "marks"_a = py::bytes(reinterpret_cast<const char*>(marks.data()), marks.size()));
 }
 
 SelectionState selection_of(const py::dict& state) {
-  return {{get(state, "first"), values_of<std::uint8_t>(state, "marks"),
-           values_of<std::uint32_t>(state, "uses")},
-          get(state, "left_out"),
+  const auto marks = get<std::string>(state, "marks");
+  return {{get(state, "first"), {marks.begin(), marks.end()}},
           get(state, "expired"),
           get<std::int64_t>(state, "newest")};
 }
 
 void restore(FixedSweep& sweep, const py::dict& state, const Position& position,
-             const std::optional<Entered>& entered, bool selects) {
+             const std::optional<Entered>& entered, bool expires) {
   const bool fractional = sweep.schedule().fractional();
   if (entered && entered->counted.has_value() != fractional)
     throw std::invalid_argument("`entered_draws` does not fit `factor`");
   restore_sweep(sweep, position, get<bool>(state, "pass_done"),
                 get(state, "resident_end"), fractional ? get(state, "phase") : 0,
-                entered, selects);
+                entered, expires);
 }
 
 void restore(AutoSweep& sweep, const py::dict& state, const Position& position,
-             const std::optional<Entered>& entered, bool /*selects*/) {
+             const std::optional<Entered>& entered, bool /*expires*/) {
   const auto inner = get<py::dict>(state, "auto");
   AutoSchedule::State s;
   s.lo = get(inner, "lo");
@@ -137,7 +122,7 @@ py::dict to_dict(const Checkpoint& checkpoint) {
           state["served_ahead"] = sweep.served_ahead;
         }
         if (const auto selection = sweep.selection_state())
-          state["selection"] = dict_of(*selection, checkpoint.losses);
+          state["selection"] = dict_of(*selection);
         return state;
       },
       checkpoint.sweep);
@@ -149,8 +134,8 @@ Checkpoint from_dict(const py::dict& state, const BufferOptions& options) {
   const auto epoch = get(state, "epoch");
   Sweep sweep = make_sweep(options, epoch);
   const std::optional<Entered> entered = entered_of(state, options);
-  const bool selects = options.selects();
-  std::visit([&](auto& s) { restore(s, state, position, entered, selects); }, sweep);
+  const bool expires = options.expires();
+  std::visit([&](auto& s) { restore(s, state, position, entered, expires); }, sweep);
   const std::uint64_t pack_to = options.lengths.pack_to;
   if (pack_to > 0 && state.contains("open_rows")) {
     const auto list = get<std::vector<std::uint64_t>>(state, "open_rows");
@@ -162,14 +147,10 @@ Checkpoint from_dict(const py::dict& state, const BufferOptions& options) {
   Checkpoint point{epoch, sweep,
                    get<std::optional<std::uint64_t>>(state, "upstream_length"), false};
   check_total(point);
-  if (selects && position.draws > 0) {
+  if (expires && position.draws > 0) {
     const auto selection = get<py::dict>(state, "selection");
-    std::visit(
-        [&](auto& s) {
-          restore_selection(s, selection_of(selection), options.thins());
-        },
-        point.sweep);
-    point.losses = values_of<float>(selection, "losses");
+    std::visit([&](auto& s) { restore_selection(s, selection_of(selection)); },
+               point.sweep);
   }
   return point;
 }

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "bound_buffer.hpp"
-#include "device_reports.hpp"
 #include "echobuf/cuda/backend.hpp"
 
 namespace echobuf::python {
@@ -58,7 +57,7 @@ class DeviceHandle {
   cuda::SharedContext context_;
 };
 
-class DeviceBuffer : public ReportingBuffer<DeviceCore> {
+class DeviceBuffer : public BoundBuffer<DeviceCore> {
  public:
   /// The kernels of kernels/draw.cu by their names, and of each stage of each leaf that
   /// a plan makes two, loaded into the device's context by Python.
@@ -69,7 +68,7 @@ class DeviceBuffer : public ReportingBuffer<DeviceCore> {
   DeviceBuffer(const py::list& leaves, const py::list& output,
                const BufferOptions& options, const DeviceHandle& device,
                const Handles& kernels, const StageHandles& stages)
-      : ReportingBuffer(leaves, output, make(options, device, kernels, stages)) {}
+      : BoundBuffer(leaves, output, make(options, device, kernels, stages)) {}
 
   static std::vector<cuda::StageKernels> stage_kernels(const StageHandles& stages) {
     std::vector<cuda::StageKernels> kernels;
@@ -91,9 +90,9 @@ class DeviceBuffer : public ReportingBuffer<DeviceCore> {
     Target target{targets.data()};
     target.stream = reinterpret_cast<void*>(stream);
     // Nothing is copied here, only enqueued: the GIL is kept unless upstream, the
-    // upload, the device, or what it computes of losses is behind.
+    // upload or the device is behind.
     const Status status = run(
-        Does::kDraw, is_brief(*buffer), true, timeout_s,
+        Does::kDraw, !device_is_behind(*buffer), true, timeout_s,
         [&](const WaitLimit& wait_limit, Poll* poll) {
           return buffer->next_into(target, wait_limit, poll);
         },
@@ -109,7 +108,7 @@ class DeviceBuffer : public ReportingBuffer<DeviceCore> {
     const std::shared_ptr<DeviceCore> buffer = hold();
     if (const int refused = refuse(buffer)) return -refused;
     const Status status = run(
-        Does::kDraw, is_brief(*buffer), true, timeout_s,
+        Does::kDraw, !device_is_behind(*buffer), true, timeout_s,
         [&](const WaitLimit& wait_limit, Poll*) {
           return buffer->before_replay(reinterpret_cast<void*>(stream), wait_limit);
         },
@@ -133,11 +132,6 @@ class DeviceBuffer : public ReportingBuffer<DeviceCore> {
   }
 
  private:
-  bool is_brief(DeviceCore& buffer) {
-    cuda::LossReports* const reports = buffer.backend().reports();
-    return !device_is_behind(buffer) && !(reports && reports->waits());
-  }
-
   /// Returns whether draws are on their way, so that a launch may wait for room in the
   /// queue of its stream, which holds a thousand or so. Looked at once in some draws,
   /// since it takes calls of the driver, and then until all are done.

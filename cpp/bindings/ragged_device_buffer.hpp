@@ -14,7 +14,6 @@
 
 #include "bound_buffer.hpp"
 #include "device_buffer.hpp"
-#include "device_reports.hpp"
 #include "echobuf/cuda/payload_backend.hpp"
 #include "rows_memory.hpp"
 
@@ -22,8 +21,8 @@ namespace echobuf::python {
 
 /// `Core`: a BasicBuffer of a cuda::DevicePayloadBackend, or DevicePackingBackend.
 template <class Core>
-class RaggedDeviceBuffer : public ReportingBuffer<Core> {
-  using Bound = ReportingBuffer<Core>;
+class RaggedDeviceBuffer : public BoundBuffer<Core> {
+  using Bound = BoundBuffer<Core>;
 
  public:
   RaggedDeviceBuffer(const py::list& leaves, const py::list& output,

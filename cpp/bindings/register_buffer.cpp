@@ -41,7 +41,7 @@ BufferOptions make_options(
     const std::vector<std::uint64_t>& max_lengths, const std::string& form,
     std::uint64_t pad_to, const std::vector<py::bytes>& pad_values,
     std::uint64_t max_rows, std::uint64_t pack_to, bool cut, std::uint64_t examples,
-    bool echoes, bool by_loss, double thin, std::int64_t max_staleness) {
+    bool echoes, std::int64_t max_staleness) {
   BufferOptions options;
   options.fields = echobuf::python::Leaves(leaves, ragged).fields();
   options.ragged = ragged;
@@ -57,8 +57,6 @@ BufferOptions make_options(
   options.shared = shared;
   options.borrowed = std::move(borrowed);
   options.echoes = echoes;
-  options.by_loss = by_loss;
-  options.thin = thin;
   options.max_staleness = max_staleness;
   std::uint8_t infos = 0;
   for (const auto& [field, plan] : output) {
@@ -129,8 +127,7 @@ void register_buffer(py::module_& m) {
            py::arg("form") = "packed", py::arg("pad_to") = 1,
            py::arg("pad_values") = std::vector<py::bytes>(), py::arg("max_rows") = 0,
            py::arg("pack_to") = 0, py::arg("cut") = false, py::arg("examples") = 0,
-           py::arg("echoes") = false, py::arg("by_loss") = false, py::arg("thin") = 0.5,
-           py::arg("max_staleness") = -1)
+           py::arg("echoes") = false, py::arg("max_staleness") = -1)
       .def("needs",
            [](const BufferOptions& options) {
              const echobuf::BufferNeeds needs =

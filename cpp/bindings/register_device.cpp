@@ -2,7 +2,6 @@
 #include <pybind11/stl.h>
 
 #include "device_buffer.hpp"
-#include "device_reports.hpp"
 #include "ragged_device_buffer.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
@@ -39,7 +38,6 @@ void register_ragged_on_device(py::module_& m, const char* name) {
           .def("error", &Bound::error)
           .def_static("staging_bytes", &Backend::staging_bytes)
           .def_static("needs", &needs_of<Core>);
-  echobuf::python::register_reports<Bound>(buffer);
   echobuf::python::register_direct<Bound>(buffer);
 }
 
@@ -67,7 +65,6 @@ void register_device(py::module_& m) {
   m.def("load_driver", [](const std::string& library) {
     echobuf::cuda::Driver::load(library.c_str());
   });
-  m.def("loss_vectors", &echobuf::python::loss_vectors);
   py::class_<DeviceHandle>(m, "Device")
       .def(py::init<const std::string&, int>(), py::arg("library"), py::arg("ordinal"))
       .def("memory", &DeviceHandle::memory)
@@ -92,7 +89,6 @@ void register_device(py::module_& m) {
                 return echobuf::cuda::staging_slots(options, record) * record.stride();
               })
           .def_static("needs", &needs_of<echobuf::python::DeviceCore>);
-  echobuf::python::register_reports<DeviceBuffer>(buffer);
   echobuf::python::register_direct<DeviceBuffer>(buffer);
   register_ragged_on_device<echobuf::cuda::DevicePayloadBackend>(m,
                                                                  "RaggedDeviceBuffer");

@@ -29,8 +29,6 @@ inline void register_any_buffer(py::module_& m) {
       .def("checkpoint", &AnyBuffer::checkpoint)
       .def("restore", &AnyBuffer::restore)
       .def("stats", &AnyBuffer::stats)
-      .def("report", &AnyBuffer::report, py::arg("records").noconvert(),
-           py::arg("losses").noconvert())
       .def("release", &AnyBuffer::release)
       .def("gone", &AnyBuffer::gone);
 }

@@ -106,8 +106,6 @@ class BufferOptions:
         cut: bool = False,
         examples: int = 0,
         echoes: bool = False,
-        by_loss: bool = False,
-        thin: float = 0.5,
         max_staleness: int = -1,
     ) -> None: ...
     idle: int
@@ -170,9 +168,6 @@ class _Bound(_Puts):
     def checkpoint(self) -> dict[str, Any] | int: ...
     def restore(self, state: dict[str, Any], /) -> int: ...
     def stats(self) -> Raw | int: ...
-    def report(
-        self, records: npt.NDArray[np.int64], losses: npt.NDArray[np.float32]
-    ) -> int | None: ...
     def release(self) -> None: ...
     def gone(self) -> bool: ...
 
@@ -304,10 +299,6 @@ TWICE: int
 CAPTURING: int
 RESIZE: int
 
-def loss_vectors(
-    index: object, loss: object, /
-) -> tuple[object, object, int, int, int, int, bool] | None: ...
-
 class DeviceBuffer(_Bound):
     def __init__(
         self,
@@ -322,26 +313,6 @@ class DeviceBuffer(_Bound):
         self, addresses: list[int], stream: int, timeout_s: float | None, /
     ) -> int: ...
     def before_replay(self, stream: int, timeout_s: float | None, /) -> int: ...
-    def report_at(
-        self,
-        records: int,
-        losses: int,
-        type: int,
-        count: int,
-        one_for_all: bool,
-        stream: int,
-        owners: object,
-        /,
-    ) -> int: ...
-    def report_late(
-        self,
-        batches: int,
-        records: npt.NDArray[np.int64],
-        losses: npt.NDArray[np.float32],
-    ) -> int: ...
-    def pending_reports(
-        self,
-    ) -> list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.float32]]] | int: ...
     def notice_loss(self, /) -> None: ...
     def error(self) -> str: ...
     @staticmethod
@@ -377,26 +348,6 @@ class RaggedDeviceBuffer(_Bound):
     def before_replay(
         self, rows: list[int], stream: int, timeout_s: float | None, /
     ) -> tuple[int, int, list[int], bool]: ...
-    def report_at(
-        self,
-        records: int,
-        losses: int,
-        type: int,
-        count: int,
-        one_for_all: bool,
-        stream: int,
-        owners: object,
-        /,
-    ) -> int: ...
-    def report_late(
-        self,
-        batches: int,
-        records: npt.NDArray[np.int64],
-        losses: npt.NDArray[np.float32],
-    ) -> int: ...
-    def pending_reports(
-        self,
-    ) -> list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.float32]]] | int: ...
     def notice_loss(self, /) -> None: ...
     def error(self) -> str: ...
     @staticmethod

@@ -19,8 +19,6 @@ class BatchInfo(NamedTuple):
             of `put`, from 0 on; with `unit="batch"` that of the batch.
         echo: int32 `[n]`, how many times the example was served before in its epoch: 0
             for the first use.
-        weight: float32 `[n]`, the weight of the example in a mean of losses: 1, or
-            1 / (1 - `thin`) where `reuse="loss"` might have left the example out.
         version: int64 `[n]`, the `version` that the example was put with, else 0.
 
     Examples:
@@ -31,14 +29,13 @@ class BatchInfo(NamedTuple):
         >>> buffer.close()
         >>> for batch, info in buffer:
         ...     assert (batch == info.index.astype(np.float32) / 10).all()
-        ...     print(info.echo.tolist(), info.version.tolist(), info.weight.tolist())
-        [0, 0] [7, 7] [1.0, 1.0]
-        [1, 0] [7, 7] [1.0, 1.0]
-        [0, 1] [7, 7] [1.0, 1.0]
-        [1, 1] [7, 7] [1.0, 1.0]
+        ...     print(info.echo.tolist(), info.version.tolist())
+        [0, 0] [7, 7]
+        [1, 0] [7, 7]
+        [0, 1] [7, 7]
+        [1, 1] [7, 7]
     """
 
     index: Any
     echo: Any
-    weight: Any
     version: Any

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from echobuf import _core
 from echobuf._engine.engine import Engine
 from echobuf._engine.producing import Producing
-from echobuf._engine.reports import Reporting
 from echobuf._engine.resumable import Resumable
 from echobuf._engine.waits import show_fresh
 from echobuf.errors import SpecError
@@ -24,12 +23,11 @@ from echobuf.options import (
 from echobuf.progress import current, watching
 from echobuf.ragged_options import RaggedForm
 from echobuf.resources import Uncopied
-from echobuf.reuse_options import Reuse
 from echobuf.spec import describe, make_structure
 from echobuf.stats import Stats, make_stats
 
 
-class EchoBuffer(Producing, Reporting, Resumable, Uncopied):
+class EchoBuffer(Producing, Resumable, Uncopied):
     """A window of examples, each stored once and served as often as `factor` says.
 
     Fresh examples enter in the order of `put`; batches are drawn in shuffled passes
@@ -82,13 +80,9 @@ class EchoBuffer(Producing, Reporting, Resumable, Uncopied):
         overlong: "error" refuses examples longer than `pack_to`, "cut" cuts them.
         with_info: each batch is a tuple `(batch, info)`, where `info`, a `BatchInfo`,
             says which fresh examples it holds, and which use of them this is.
-        reuse: "loss" leaves examples out of later passes by the losses that `report` is
-            given, and tells weights that make up for it; it needs `with_info`. None
-            serves all alike.
-        thin: the probability with which it does so, from 0 to below 1.
         max_staleness: once an example was put with version v, examples with versions
-            below v - `max_staleness` are drawn no more. With this, and with `reuse`,
-            batches are drawn when they are asked for: `prefetch` does nothing.
+            below v - `max_staleness` are drawn no more. Batches are then drawn when
+            they are asked for: `prefetch` does nothing.
 
     Raises:
         SpecError: the spec is empty or has leaves that cannot be stored.
@@ -137,8 +131,6 @@ class EchoBuffer(Producing, Reporting, Resumable, Uncopied):
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
         with_info: bool = False,
-        reuse: Reuse = None,
-        thin: float = 0.5,
         max_staleness: int | None = None,
     ) -> None:
         options = check_options(
@@ -161,8 +153,6 @@ class EchoBuffer(Producing, Reporting, Resumable, Uncopied):
             pack_to=pack_to,
             overlong=overlong,
             with_info=with_info,
-            reuse=reuse,
-            thin=thin,
             max_staleness=max_staleness,
         )
         engine = Engine(
@@ -183,10 +173,12 @@ class EchoBuffer(Producing, Reporting, Resumable, Uncopied):
         engine = self._engine
         options = engine.options
         size = options.show_size(options.batch_size)
+        staleness = options.max_staleness
+        expiry = "" if staleness is None else f", max_staleness={staleness}"
         return (
             f"EchoBuffer({describe(engine.spec)}, {size}window={options.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
-            f"device={options.device!r}{options.reuse.show()}{engine.output.show()})"
+            f"device={options.device!r}{expiry}{engine.output.show()})"
         )
 
     # ---- downstream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeAlias
 from echobuf.arguments import check_bool, check_int
 from echobuf.errors import DeviceError, OptionError, show
 from echobuf.ragged_options import RaggedOptions, check_ragged
-from echobuf.reuse_options import ReuseOptions, check_reuse
 
 Factor: TypeAlias = float | Fraction | Decimal | Literal["auto"]
 Unit: TypeAlias = Literal["example", "batch"]
@@ -21,6 +20,7 @@ Unit: TypeAlias = Literal["example", "batch"]
 MAX_WINDOW = 2**31 - 1  # records: a place in a pass is a 32-bit number
 _MAX_SEED = 2**64 - 1
 _MAX_EPOCH = 2**63 - 1
+_MAX_STALENESS = 2**63 - 1
 _MAX_ORDINAL = 2**15
 # Floating-point factors are read as the nearest ratio with a denominator up to this:
 # 3.3 means 33/10, and drifts by less than a record in 10^6 of them.
@@ -45,7 +45,7 @@ class Options:
     max_bytes: int | None
     ragged: RaggedOptions
     with_info: bool = False
-    reuse: ReuseOptions = field(default_factory=ReuseOptions)
+    max_staleness: int | None = None
 
     @property
     def whole_batches(self) -> bool:
@@ -95,8 +95,6 @@ def check_options(  # noqa: PLR0913 - what users may say of a buffer
     pack_to: Any = None,
     overlong: Any = "error",
     with_info: Any = False,
-    reuse: Any = None,
-    thin: Any = 0.5,
     max_staleness: Any = None,
 ) -> Options:
     """Check every argument.
@@ -136,13 +134,9 @@ def check_options(  # noqa: PLR0913 - what users may say of a buffer
         else check_int("max_bytes", max_bytes, 0, None),
         ragged=of_ragged,
         with_info=check_bool("with_info", with_info),
-        reuse=check_reuse(
-            reuse=reuse,
-            thin=thin,
-            max_staleness=max_staleness,
-            with_info=with_info,
-            pack_to=of_ragged.pack_to,
-        ),
+        max_staleness=None
+        if max_staleness is None
+        else check_int("max_staleness", max_staleness, 0, _MAX_STALENESS),
     )
     _check_together(options)
     return options
@@ -193,6 +187,12 @@ def _check_together(options: Options) -> None:
             "`with_info` is True, and with `pack_to`, which is "
             f"{options.ragged.pack_to}, rows hold several examples, of which batches "
             "tell nothing yet: leave `with_info` out, or `pack_to`."
+        )
+    if options.max_staleness is not None and options.ragged.pack_to is not None:
+        raise OptionError(
+            f"`max_staleness` is {options.max_staleness}, and with `pack_to`, which is "
+            f"{options.ragged.pack_to}, passes serve all records: leave "
+            "`max_staleness` out, or `pack_to`."
         )
     if window < batch_size and options.ragged.pack_to is None:
         raise OptionError(

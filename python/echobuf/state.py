@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from echobuf import reuse_state
+from echobuf import selection_state
 from echobuf.errors import StateError
 from echobuf.options import Options
 from echobuf.plain import decode
@@ -46,8 +46,6 @@ _OF_SOME = (  # of states that these were given for alone
     "payload_bytes",
     "max_rows",
     "pack_to",
-    "reuse",
-    "thin",
     "max_staleness",
 )
 
@@ -124,7 +122,7 @@ def arguments_of(
             are equal where one object is in several chains.
         is_ragged: the spec is known to have ragged leaves.
     """
-    ragged = options.ragged
+    ragged, staleness = options.ragged, options.max_staleness
     of_ragged: State = {
         "payload_bytes": ragged.payload_bytes,
         "max_rows": ragged.max_rows,
@@ -144,7 +142,7 @@ def arguments_of(
         "transform": transform,
         "transform_numbers": transform_numbers,
         **(of_ragged if is_ragged or ragged.given else {}),
-        **options.reuse.state_arguments(),
+        **({} if staleness is None else {"max_staleness": staleness}),
     }
 
 
@@ -153,13 +151,8 @@ def start_of(epoch: int) -> State:
     return {"epoch": epoch, "fresh_offset": 0, "position": None}
 
 
-def position_of(checkpoint: State, late: list[reuse_state.Pending]) -> State:
-    """Return the position that a checkpoint of the core stands for.
-
-    Args:
-        checkpoint: the core's.
-        late: losses that do not count yet.
-    """
+def position_of(checkpoint: State) -> State:
+    """Return the position that a checkpoint of the core stands for."""
     if checkpoint["epoch_done"]:
         return start_of(checkpoint["epoch"] + 1)
     position = {
@@ -168,9 +161,7 @@ def position_of(checkpoint: State, late: list[reuse_state.Pending]) -> State:
         if key not in ("epoch", "fresh_offset", "epoch_done")
     }
     if "selection" in position:
-        position["selection"] = reuse_state.written(position["selection"])
-    if late:
-        position["late_losses"] = reuse_state.written_losses(late)
+        position["selection"] = selection_state.written(position["selection"])
     return {
         "epoch": checkpoint["epoch"],
         "fresh_offset": checkpoint["fresh_offset"],
@@ -311,6 +302,12 @@ def _check_parts(body: State) -> None:
 def check_arguments(theirs: State, ours: State) -> None:
     """Raise `StateError` if a state's arguments are not those that are used here."""
     _check_unit_of_size(theirs, ours)
+    if theirs.get("reuse") is not None:
+        raise StateError(
+            f"`state` was taken with `reuse` {theirs['reuse']!r}, which is gone: "
+            "echobuf leaves no examples out by their losses any more. Begin the epoch "
+            "anew, with `reset(epoch)` or `set_epoch(epoch)`."
+        )
     ours = {**dict.fromkeys(name for name in _OF_SOME if name in theirs), **ours}
     for name, own in ours.items():
         other = theirs.get(name)
@@ -369,7 +366,7 @@ def as_checkpoint(position: State) -> State | None:
         **position["position"],
     }
     if "selection" in checkpoint:
-        checkpoint["selection"] = reuse_state.read(checkpoint["selection"])
+        checkpoint["selection"] = selection_state.read(checkpoint["selection"])
     return checkpoint
 
 

@@ -27,7 +27,7 @@ from schedule_reference import draw_infos
 
 pytestmark = pytest.mark.contract
 
-DTYPES = BatchInfo(np.int64, np.int32, np.float32, np.int64)
+DTYPES = BatchInfo(np.int64, np.int32, np.int64)
 COUNTS = st.integers(0, 150)
 AUTO = {"factor": "auto", "window": 24, "batch_size": 5, "max_factor": 4}
 
@@ -40,7 +40,6 @@ def checked(batch, info, version=0):
         assert leaf.dtype == dtype
         assert leaf.shape == (len(ids),)
     assert info.index.tolist() == ids
-    assert info.weight.tolist() == [1.0] * len(ids)
     assert (info.version == version).all()
     return list(zip(info.index.tolist(), info.echo.tolist(), strict=True))
 
@@ -198,7 +197,7 @@ def test_of_whole_batches_all_examples_have_the_same():
     for batch, info in served:
         assert (info.index == batch["id"]).all()
         assert (info.version == batch["id"] + 10).all()
-        assert len(info.echo) == len(info.weight) == len(batch["id"])
+        assert len(info.echo) == len(batch["id"])
         assert len(set(info.echo.tolist())) <= 1
         infos += [(*each,) for each in zip(info.index[:1], info.echo[:1], strict=True)]
     assert len(served) == 10

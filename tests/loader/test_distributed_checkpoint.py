@@ -17,7 +17,6 @@ from test_loader_stateful import Tape
 pytestmark = [
     pytest.mark.usefixtures("no_leaked_threads"),
     pytest.mark.filterwarnings("ignore::UserWarning:torch"),
-    pytest.mark.filterwarnings("ignore:.*no loss was reported:UserWarning"),
 ]
 
 SIZE = 5
@@ -33,9 +32,6 @@ KINDS = {
     ),
     "transform": lambda: echobuf.EchoLoader(
         IMAGES, transform=[RandomHorizontalFlip()], **KWARGS
-    ),
-    "losses": lambda: echobuf.EchoLoader(
-        range(40), reuse="loss", with_info=True, **KWARGS
     ),
 }
 AFTER = {"fresh": 0, "first": 1, "middle": 7, "end": None}
@@ -74,7 +70,7 @@ def test_a_checkpoint_goes_on_in_a_fresh_object(kind, after, form, tmp_path):
         assert loaded["loader"] == state
         again.load_state_dict(loaded["loader"])
         assert again.state_dict() == state
-    if kind not in ("auto", "losses"):
+    if kind != "auto":
         rest = loader if after in ("fresh", "end") else batches
         assert [*map(repr, again)] == [*map(repr, rest)]
     loader.close()

@@ -45,7 +45,6 @@ def infos_of(batch, info):
     assert type(info) is echobuf.BatchInfo
     assert (np.array(info.index) == np.array(batch["id"])).all()
     assert (np.array(info.version) == np.array(batch["id"]) + 3).all()
-    assert (np.array(info.weight) == 1).all()
     return list(zip(info.index.tolist(), info.echo.tolist(), strict=True))
 
 

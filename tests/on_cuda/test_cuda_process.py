@@ -198,30 +198,6 @@ os._exit(0)
     assert out == [str(status)] * 3 + ["(4, 8, 8, 3)"]
 
 
-@pytest.mark.parametrize("framework", ["cupy", "torch"])
-def test_a_child_drops_losses_that_a_device_computes(framework):
-    out = run(f"""
-import gc
-from echobuf._engine.late_losses import later
-fake_cuda.start()
-index = fake_cupy.asarray(np.arange(4))
-loss = fake_cupy.asarray(np.zeros(4, np.float32))
-if {framework!r} == "torch":
-    import fake_torch
-    sys.modules["torch"] = fake_torch
-    index = fake_torch.Tensor(index, fake_torch.int64)
-    loss = fake_torch.Tensor(loss, fake_torch.float32)
-late = later(index, loss)
-def drop():
-    global late
-    late = None
-    gc.collect()
-print(in_child(drop), in_child(lambda: None))
-print(len(late()[1]))
-""")
-    assert out == ["7 7", "4"]
-
-
 def test_a_child_that_ends_by_an_exception_says_that_alone():
     out = run(f"""{AT_WORK}
 def fail():

@@ -21,22 +21,11 @@ def test_infos_are_tensors_beside_those_of_the_batch(more):
     for (ids, same), info in loader:
         assert type(info) is echobuf.BatchInfo
         assert all(type(leaf) is torch.Tensor for leaf in info)
-        types = [torch.int64, torch.int32, torch.float32, torch.int64]
+        types = [torch.int64, torch.int32, torch.int64]
         assert [leaf.dtype for leaf in info] == types
         assert {leaf.device for leaf in info} == {ids.device}
         assert torch.equal(info.index, ids)
         assert torch.equal(ids.to(torch.bfloat16), same)
-        assert torch.equal(info.weight, torch.ones(len(ids), device=ids.device))
         infos += zip(info.index.tolist(), info.echo.tolist(), strict=True)
     assert infos == draw_infos(index for index, _ in infos)
     assert {index for index, _ in infos} == set(range(50))
-
-
-def test_weights_are_those_of_a_mean_of_losses():
-    upstream = DataLoader(TensorDataset(torch.arange(8.0)), batch_size=4)
-    loader = echobuf.torch.EchoLoader(upstream, window=8, factor=2, with_info=True)
-    for (x,), info in loader:
-        weight = torch.ones((), requires_grad=True)
-        loss = (weight * x) ** 2
-        (loss * info.weight.to(loss.device)).mean().backward()
-        assert torch.isclose(weight.grad, (2 * x**2).mean().cpu())

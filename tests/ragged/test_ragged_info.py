@@ -20,9 +20,8 @@ pytestmark = pytest.mark.contract
 
 def infos_of(info):
     assert type(info) is echobuf.BatchInfo
-    assert [leaf.dtype for leaf in info] == [np.int64, np.int32, np.float32, np.int64]
+    assert [leaf.dtype for leaf in info] == [np.int64, np.int32, np.int64]
     assert len({len(leaf) for leaf in info}) == 1
-    assert (info.weight == 1).all()
     return list(zip(info.index.tolist(), info.echo.tolist(), strict=True))
 
 

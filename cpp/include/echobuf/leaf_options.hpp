@@ -16,7 +16,6 @@ enum class InfoLeaf : std::uint8_t {
   kNone,
   kIndex,    // int64: the number of its record among the epoch's fresh examples
   kEcho,     // int32: earlier uses of the record
-  kWeight,   // float32: in a mean of losses; 1, unless passes leave records out
   kVersion,  // int64: as the record was put with
 };
 

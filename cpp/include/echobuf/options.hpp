@@ -34,12 +34,8 @@ struct BufferOptions {
   LengthOptions lengths;   // of records that differ in length
   bool echoes = false;     // draws know their echo: for infos, and for operations
 
-  // Passes leave records out: with `by_loss` with probability `thin`, where the last
-  // loss that was reported is below the mean of the window.
-  bool by_loss = false;
-  double thin = 0.5;
-  // And always, where another record was put with a version that is higher by more;
-  // negative: none expires.
+  // Passes leave records out where another one was put with a version that is higher by
+  // more; negative: none expires.
   std::int64_t max_staleness = -1;
 
   /// Returns the most examples of a batch: with `ragged`, of its only record.
@@ -54,10 +50,8 @@ struct BufferOptions {
     return false;
   }
 
-  bool thins() const { return by_loss; }
+  /// Returns whether passes leave out records that have expired.
   bool expires() const { return max_staleness >= 0; }
-  /// Returns whether passes leave records out.
-  bool selects() const { return thins() || expires(); }
 
   /// Returns whether the versions that records are put with are asked for.
   bool keeps_versions() const {
@@ -73,12 +67,11 @@ struct BufferOptions {
     return factor.num / factor.den * (window / factor.ceil());
   }
 
-  /// Returns these, for draws that must not be ahead of what they depend on: of batches
-  /// that have not been handed out there are no reports, and what is put may let their
-  /// records expire.
+  /// Returns these, for draws that must not be ahead of what they depend on: what is
+  /// put may let records of batches expire that have not been handed out.
   BufferOptions drawn_when_asked() const {
     BufferOptions options = *this;
-    if (selects()) options.prefetch = 0;
+    if (expires()) options.prefetch = 0;
     return options;
   }
 };

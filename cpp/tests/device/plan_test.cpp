@@ -111,7 +111,7 @@ TEST(Plan, HasOnePartForAllPassesThatListTheirRecords) {
   BufferOptions options;
   options.window = options.batch_size = 12;
   options.factor = {4, 1};
-  options.by_loss = true;
+  options.max_staleness = 0;
   echobuf::cuda::Plan plan(options);
   plan.begin({});
   echobuf::DrawPart held{};

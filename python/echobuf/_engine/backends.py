@@ -205,9 +205,6 @@ class HostBackend:
 
         return copy
 
-    def report(self, index: Any, loss: Any) -> None:
-        """Report no losses: those on a device come later."""
-
     def before_replay(self, stream: Any, timeout: float | None) -> NoReturn:
         """Raise `OptionError`: the CPU has no graphs."""
         raise OptionError(
@@ -298,6 +295,6 @@ def make_core_options(
         shared=shared,
         borrowed=borrowed,
         output=list(output.plans),
-        **options.reuse.core_arguments(),
+        max_staleness=-1 if options.max_staleness is None else options.max_staleness,
         **ragged.core_arguments(spec, output, options),
     )

@@ -14,7 +14,6 @@ from echobuf._engine.output import (
     check_partners,
     make_output_spec,
 )
-from echobuf._engine.reports import ReportedDraws, Reports
 from echobuf._engine.termination import Termination
 from echobuf._engine.versions import Versions, check_versions, other_count
 from echobuf.errors import (
@@ -26,7 +25,6 @@ from echobuf.errors import (
 )
 from echobuf.metadata import warn_of_lost
 from echobuf.options import Options, check_timeout
-from echobuf.reuse_state import read_losses
 from echobuf.spec import (
     check_batch_axis,
     check_example_axes,
@@ -64,7 +62,6 @@ class Engine:
         output: spec of batches after `transform`.
         options: the buffer's.
         backend: allocates the window and draws batches from it.
-        reports: takes losses, with `reuse="loss"`; else None.
         functions: applied to whole batches, if `transform` has such; else None.
         draws: draws batches: `functions` over `backend`, or `backend`.
         arguments: those that the order of batches depends on, as in a state.
@@ -120,16 +117,11 @@ class Engine:
         self.core: AnyCore = self.backend.core
         self.put_all = self.core.put_all
         self.functions: BatchFunctions | None = None
-        self.draws: HostBackend | CudaBackend | BatchFunctions | ReportedDraws
-        self.draws = self.backend
+        self.draws: HostBackend | CudaBackend | BatchFunctions = self.backend
         if any(self.output.functions):
             self.draws = self.functions = BatchFunctions(
                 self.backend, self.output.functions
             )
-        self.reports: Reports | None = None
-        if options.reuse.by_loss:
-            self.reports = Reports(self)
-            self.draws = ReportedDraws(self.draws, self.reports)
         self.core.use(make_structure(self.spec.treespec))
         self.arguments = state.arguments_of(
             options,
@@ -278,8 +270,6 @@ class Engine:
         """Drop what was made ahead in the epoch that is over."""
         if self.functions is not None:
             self.functions.forget()
-        if self.reports is not None:
-            self.reports.forget()
 
     def is_draining(self) -> bool:
         """Return True once upstream has ended and all it put is in the window."""
@@ -312,8 +302,7 @@ class Engine:
                 "a batch was drawn and its Lambda raised; a state taken now would "
                 "leave it out. Call `next_batch` until it comes, then take the state."
             )
-        late = self.reports.pending() if self.reports is not None else []
-        return state.position_of(checkpoint, late)
+        return state.position_of(checkpoint)
 
     def restore(self, position: state.State) -> None:
         """Continue at a position that `position()` returned.
@@ -325,7 +314,6 @@ class Engine:
         if checkpoint is None:
             self.reset(position["epoch"])
             return
-        late = read_losses(position["position"].get("late_losses", []))
         try:
             self.termination.check(self.core.restore(checkpoint))
         except (ValueError, TypeError, KeyError, RuntimeError) as error:
@@ -333,8 +321,6 @@ class Engine:
                 raise
             raise StateError(f"`state` is damaged: {error}.") from None
         self.epoch = position["epoch"]
-        if self.reports is not None:
-            self.reports.restore(late)
 
     # ---- life
 

@@ -74,7 +74,6 @@ def add_info(output: OutputSpec, *, whole: bool) -> OutputSpec:
     info = BatchInfo(
         index=Field(shape, np.int64),
         echo=Field(shape, np.int32),
-        weight=Field(shape, np.float32),
         version=Field(shape, np.int64),
     )
     count = len(info)
@@ -122,15 +121,13 @@ def make_output_spec(spec: Spec, transform: Any, *, whole: bool) -> OutputSpec:
 
 def check_partners(output: OutputSpec, options: Options) -> None:
     """Raise `OptionError` for mixes where passes may leave their partners out."""
-    if not options.reuse.any or options.whole_batches:
+    if options.max_staleness is None or options.whole_batches:
         return
     if any(plan is not None and plan.mixes for _, plan in output.plans):
-        name, value = "max_staleness", str(options.reuse.max_staleness)
-        if options.reuse.by_loss:
-            name, value = "reuse", "'loss'"
         raise OptionError(
-            f"`transform` mixes examples with a partner, which a pass may leave out, "
-            f"since `{name}` is {value}; leave `{name}` out, or mix in your step."
+            "`transform` mixes examples with a partner, which a pass may leave out, "
+            f"since `max_staleness` is {options.max_staleness}; leave `max_staleness` "
+            "out, or mix in your step."
         )
 
 

@@ -9,14 +9,6 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from echobuf._engine.arrays import Array, OutArrays
-from echobuf.cuda.losses import (
-    Losses,
-    check_losses,
-    is_dense,
-    is_on_device,
-    strided,
-    vector_of,
-)
 from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.spec import Spec
@@ -61,18 +53,6 @@ class Arrays(Protocol):
 
         Raises:
             SpecError: names the leaf that does not fit.
-        """
-
-    def losses(self, index: Any, loss: Any, *, whole: bool) -> Losses | None:
-        """Return losses of examples that lie on the device; None: they do not.
-
-        Args:
-            index: the numbers of the examples.
-            loss: of each; with `whole` perhaps one for all.
-            whole: the examples are those of a whole batch.
-
-        Raises:
-            SpecError: they are not one number for each example, or on another device.
         """
 
     def finish(
@@ -167,30 +147,6 @@ class DeviceArrays(ABC):
     def stream_of(self, leaves: list[Any]) -> int:
         """Return the handle of the stream that the caller uses these leaves on."""
         return self.stream(None)
-
-    def dense(self, array: Any, name: str, stream: int) -> Any:
-        """Return an array without gaps; a copy is made on the stream.
-
-        Raises:
-            SpecError: it has gaps, and no copy of it can be made.
-        """
-        if is_dense(array):
-            return array
-        if not is_tensor(array):
-            raise strided(name)
-        return array.contiguous()
-
-    def losses(self, index: Any, loss: Any, *, whole: bool) -> Losses | None:
-        """Return losses of examples that lie on the device; None: they do not."""
-        if not (is_on_device(loss) and is_on_device(index)):
-            return None
-        stream = self.stream_of([loss])
-        index = self.dense(index, "info.index", stream)
-        loss = self.dense(loss, "loss", stream)
-        numbers, shape, dtype = vector_of(index, "info.index", self._ordinal)
-        place, of_loss, kind = vector_of(loss, "loss", self._ordinal)
-        number, one = check_losses(shape, dtype, of_loss, kind, whole=whole)
-        return numbers, place, number, shape[0], one, stream, (index, loss)
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
         """Return the caller's arrays if they are contiguous, else new ones."""

@@ -14,7 +14,7 @@ from echobuf._engine.ragged_out import RaggedOut
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.codegen import stage_source
 from echobuf.cuda.device import device_error, fork_error, is_out_of_memory, open_device
-from echobuf.errors import CapacityError, DeviceError, OptionError
+from echobuf.errors import CapacityError, DeviceError
 from echobuf.options import Options
 from echobuf.resources import enough_threads
 from echobuf.spec import Spec
@@ -54,7 +54,6 @@ class CudaBackend:
         core_options: _core.BufferOptions,
     ) -> None:
         self._options = options
-        self._whole = options.whole_batches
         self._device = open_device(options.device)
         self._needs = self.buffer_class.needs(core_options)
         self._check_capacity(core_options)
@@ -206,31 +205,6 @@ class CudaBackend:
             raise device_error(self._device.name, error) from None
         if code == 0:
             self._replayed_on = stream  # alive until the next replay
-        return code
-
-    def report(self, index: Any, loss: Any) -> int | None:
-        """Report losses on the device, and wait for nothing.
-
-        Returns:
-            0, or a code; None where they do not lie on the device.
-
-        Raises:
-            SpecError: they are not one number for each example, or on another device.
-            OptionError: the stream is being captured.
-        """
-        found = self._arrays.losses(index, loss, whole=self._whole)
-        if found is None:
-            return None
-        self._check_process()
-        try:
-            code = self.core.report_at(*found)
-        except _core.CudaError as error:
-            raise device_error(self._device.name, error) from None
-        if code == _core.CAPTURING:
-            raise OptionError(
-                "`report` was called while the stream is being captured, and a graph "
-                "would not report again. Call it after each replay."
-            )
         return code
 
     def is_capturing(self, stream: Any) -> bool:

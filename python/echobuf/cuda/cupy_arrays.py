@@ -14,7 +14,6 @@ import numpy as np
 from echobuf import _core
 from echobuf.cuda.arrays import DeviceArrays, Shapes, handle_of, is_tensor
 from echobuf.cuda.device import OUT_OF_MEMORY, device_error, relaxed
-from echobuf.cuda.losses import is_dense
 from echobuf.errors import OptionError
 from echobuf.spec import Spec
 
@@ -145,13 +144,6 @@ class CupyArrays(DeviceArrays):
         if any(map(is_tensor, leaves)):
             return torch_stream(self._ordinal) or 0
         return self.stream(None)
-
-    def dense(self, array: Any, name: str, stream: int) -> Any:
-        """Return an array without gaps; a copy is made on the stream."""
-        if is_tensor(array) or is_dense(array):
-            return super().dense(array, name, stream)
-        with use_stream(self._ordinal, stream), relaxed(self._device):
-            return cupy.ascontiguousarray(array)
 
     def copy(
         self, leaves: list[Any], drawn: list[Any], counts: list[int], stream: int

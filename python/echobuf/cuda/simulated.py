@@ -17,7 +17,6 @@ from echobuf.cuda import nvrtc
 from echobuf.cuda.arrays import Count, Shapes, counts_of, handle_of
 from echobuf.cuda.codegen import DRAW_KERNELS, StageSource, draw_options, draw_source
 from echobuf.cuda.device import LoadedStages
-from echobuf.cuda.losses import Losses, check_losses, strided
 from echobuf.cuda.simulated_driver import Block, Lender, driver, library_path
 from echobuf.errors import DeviceError, SpecError
 from echobuf.resources import members
@@ -224,40 +223,6 @@ class SimulatedArrays:
         """Check the caller's arrays; return the handle of the stream to copy on."""
         self._out.check(leaves)
         return self.stream(stream)
-
-    def losses(self, index: Any, loss: Any, *, whole: bool) -> Losses | None:
-        """Return losses of examples that lie on the device; None: they do not."""
-        found = _core.loss_vectors(index, loss)
-        if found is not None:
-            first, second, numbers, place, kind, count, one = found
-            is_here = (
-                type(first) is type(second) is Block
-                and first.owner is second.owner is self._device
-            )
-            if is_here and (whole or not one):
-                stream = self._device.current_stream()
-                return numbers, place, kind, count, one, stream, None
-        return self._other_losses(index, loss, whole)
-
-    def _other_losses(self, index: Any, loss: Any, whole: bool) -> Losses | None:
-        """Return losses of a type that the core does not know, or say what is wrong."""
-        for name, array in (("info.index", index), ("loss", loss)):
-            owner = _owner(array) if isinstance(array, np.ndarray) else None
-            if owner is None:
-                return None
-            if owner is not self._device:
-                raise SpecError(
-                    f"`{name}` is on {owner.name}; it must be on {self._device.name}, "
-                    "where the buffer is."
-                )
-            if not array.flags.c_contiguous:
-                raise strided(name)
-        kind, one = check_losses(
-            index.shape, index.dtype, loss.shape, loss.dtype, whole=whole
-        )
-        numbers, place = (int(array.ctypes.data) for array in (index, loss))
-        stream = self._device.current_stream()
-        return numbers, place, kind, len(index), one, stream, None
 
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: Count, stream: int

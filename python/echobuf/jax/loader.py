@@ -13,7 +13,6 @@ from echobuf.loader.adapter import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.signature import declared, documented
 from echobuf.options import Factor, Unit
-from echobuf.reuse_options import Reuse
 from echobuf.workers.settings import Context
 
 
@@ -87,8 +86,6 @@ class EchoLoader(_EchoLoader):
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
         with_info: bool = False,
-        reuse: Reuse = None,
-        thin: float = 0.5,
         sharding: Any = None,
     ) -> None: ...
 

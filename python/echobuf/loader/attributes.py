@@ -145,11 +145,6 @@ class DataLoaderLike(Uncopied, Closing):
 
     def _count_batches(self, epoch: int) -> int:
         """Return the number of batches in an epoch, given by its number."""
-        if self._plan.options.reuse.by_loss:
-            raise TypeError(
-                "with reuse='loss' the number of batches is known only when they are "
-                "served; `max_batches()` is an upper bound."
-            )
         return self._plan.epoch_length().count_batches(epoch)
 
     @abstractmethod

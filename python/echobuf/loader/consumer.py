@@ -1,4 +1,4 @@
-"""The calls of a loader's consumer beside its iterators: states, statistics, losses."""
+"""The calls of a loader's consumer beside its iterators: states and statistics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 from echobuf import state
-from echobuf.errors import OptionError
 from echobuf.loader.arrivals import unseal
 from echobuf.loader.attributes import DataLoaderLike
 from echobuf.loader.epochs import Epochs
@@ -16,7 +15,7 @@ from echobuf.stats import NOTHING, Stats, make_stats
 
 
 class Consumed(DataLoaderLike):
-    """A base of `EchoLoader`: what is asked of it, and told to it, between batches."""
+    """A base of `EchoLoader`: what is asked of it between batches."""
 
     _starter: EpochStarter
     _epochs: Epochs
@@ -36,46 +35,6 @@ class Consumed(DataLoaderLike):
         self._check_open()
         buffer = self._starter.buffer
         return make_stats(NOTHING) if buffer is None else buffer.stats()
-
-    def report(self, info: Any, loss: Any) -> None:
-        """Report the losses of a batch, with `reuse="loss"`.
-
-        An example whose last loss lies under the mean of those in the window is left
-        out of each later pass with probability `thin`; in the passes that it stays in,
-        its weight is 1 / (1 - `thin`), so that means weighted by `info.weight` are
-        those of plain echoing in expectation (InfoBatch: Qin et al. 2023,
-        arXiv:2303.04947). A pass goes by the reports that were made before the batch
-        that holds its first draw; report a batch before the next epoch begins. Nothing
-        waits for losses on a device: they count from the second batch
-        after the report on.
-
-        Args:
-            info: the `BatchInfo` of the batch, or of a part of it.
-            loss: the loss of each of its examples, without weights: numbers `[n]`. With
-                `unit="batch"` one number for all is enough, and of several the mean
-                counts.
-
-        Raises:
-            SpecError: `loss` is not one number for each example of `info`.
-            OptionError: a loss is not finite, or the loader has no `reuse="loss"`.
-
-        Examples:
-            >>> data = np.arange(64, dtype=np.float32)
-            >>> loader = EchoLoader(
-            ...     data, batch_size=8, factor=4, with_info=True, reuse="loss"
-            ... )
-            >>> for batch, info in loader:
-            ...     loader.report(info, loss=batch)
-            >>> 128 < loader.stats().served < 256
-            True
-        """
-        self._check_open()
-        buffer = self._starter.buffer
-        if buffer is None:
-            raise OptionError(
-                "`info` is of no batch of this loader, which has served none yet."
-            )
-        buffer.report(info, loss)
 
     # ---- state
 

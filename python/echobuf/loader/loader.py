@@ -20,7 +20,6 @@ from echobuf.loader.readers import choose_reader, is_attached
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import EpochSetter, Upstream
 from echobuf.options import Factor, Unit, check_epoch
-from echobuf.reuse_options import Reuse
 from echobuf.workers.settings import Context, check_workers
 
 _LEAVE_S = 1.0
@@ -104,10 +103,6 @@ class EchoLoader(Consumed):
         overlong: "error" refuses examples longer than `pack_to`, "cut" cuts them.
         with_info: each batch is a tuple `(batch, info)`, where `info`, a `BatchInfo`,
             says which fresh examples it holds, and which use of them this is.
-        reuse: "loss" leaves examples out of later passes by the losses that `report` is
-            given, and tells weights that make up for it; it needs `with_info`. Batches
-            are then drawn when they are asked for: `prefetch` does nothing.
-        thin: the probability with which it does so, from 0 to below 1.
 
     Raises:
         OptionError: an argument is out of range.
@@ -156,8 +151,6 @@ class EchoLoader(Consumed):
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
         with_info: bool = False,
-        reuse: Reuse = None,
-        thin: float = 0.5,
     ) -> None:
         adapter = self._adapter()
         workers = check_workers(
@@ -209,8 +202,6 @@ class EchoLoader(Consumed):
                 "pack_to": pack_to,
                 "overlong": overlong,
                 "with_info": with_info,
-                "reuse": reuse,
-                "thin": thin,
             },
             make=choice.make,
         )

@@ -14,7 +14,6 @@ from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.ragged_items import RaggedRequest
 from echobuf.loader.signature import declared, documented
 from echobuf.options import Factor, Unit
-from echobuf.reuse_options import Reuse
 from echobuf.state import State
 from echobuf.torch.adapter import TorchAdapter, check_nested
 from echobuf.workers.settings import Context
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
 
     from echobuf.loader.iterator import EpochIterator
     from echobuf.ranks.coordinator import RankCoordinator
-
-
-_APART = {
-    "in_order": "a state of several ranks does not hold what has entered on each",
-    "reuse": "ranks draw batches ahead, before there are losses",
-}
 
 
 class EpochSetter:
@@ -156,8 +149,6 @@ class EchoLoader(_EchoLoader):
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
         with_info: bool = False,
-        reuse: Reuse = None,
-        thin: float = 0.5,
         uneven: Literal["drop", "pad"] | None = None,
         group: ProcessGroup | None = None,
         ahead: int = 4,
@@ -183,12 +174,11 @@ class EchoLoader(_EchoLoader):
                 "nothing of each other: say uneven='drop' or uneven='pad'."
             )
         check_int("ahead", ahead, 1, 1024)
-        for name, other in (("in_order", False), ("reuse", "loss")):
-            if uneven is not None and arguments[name] == other:
-                raise OptionError(
-                    f"`uneven` is {uneven!r} and `{name}` is {other!r}; {_APART[name]}."
-                    " Leave one of them out."
-                )
+        if uneven is not None and arguments["in_order"] is False:
+            raise OptionError(
+                f"`uneven` is {uneven!r} and `in_order` is False; a state of several "
+                "ranks does not hold what has entered on each. Leave one of them out."
+            )
         request = RaggedRequest(ragged)
         self._nested = request.form == "nested"
         if self._nested:

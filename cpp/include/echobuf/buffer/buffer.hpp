@@ -228,20 +228,6 @@ class BasicBuffer {
 
   bool prefetches() const { return draw_path_.prefetches(); }
 
-  /// Reports the losses of draws: of records by their number among the epoch's fresh
-  /// examples, as leaves of infos have it. Passes that begin from now on are by these.
-  /// Losses that are not finite are passed over, and those of records that have left or
-  /// have not been put, as of the epoch before. False where a number is negative; then
-  /// nothing is reported. Throws std::bad_alloc.
-  bool report(const std::int64_t* records, const float* losses, std::size_t count) {
-    Losses* const known = draw_path_.losses();
-    if (!known) return true;
-    if (std::any_of(records, records + count, [](std::int64_t r) { return r < 0; }))
-      return false;
-    known->report(records, losses, count, accounting_.stats().fresh, options_.ragged);
-    return true;
-  }
-
   /// Returns whether next() would return, with a batch or an end, without waiting. Not
   /// while another thread is drawing.
   bool ready() { return draw_path_.ready(); }
@@ -321,8 +307,6 @@ class BasicBuffer {
       next.total = from.total;
     }
     restart(next, from.epoch_done ? nullptr : &from.sweep);
-    if (Losses* const losses = draw_path_.losses(); losses && !from.epoch_done)
-      losses->load(next.origin, from.losses);
     return true;
   }
 
@@ -331,14 +315,10 @@ class BasicBuffer {
   Checkpoint checkpoint() {
     Checkpoint point = accounting_.checkpoint(termination_.cut_off());
     // The draws that are given up are known by their number where records are of one
-    // size, and none is left out.
-    if (((options_.lengths.any() && options_.drop_last) || options_.selects()) &&
+    // size, and none expires.
+    if (((options_.lengths.any() && options_.drop_last) || options_.expires()) &&
         point.total)
       point.epoch_done = point.epoch_done || draw_path_.finished();
-    if (Losses* const losses = draw_path_.losses(); losses && !point.epoch_done) {
-      const std::uint64_t first = point.fresh_offset();
-      point.losses = losses->save(first, resident_end(point.sweep) - first);
-    }
     return point;
   }
 

@@ -18,6 +18,10 @@
 namespace echobuf {
 namespace detail {
 
+/// The words of format 3 that once said how passes went by losses: not at all.
+inline constexpr std::uint64_t kNoLosses = 0;
+inline constexpr std::uint64_t kThin = std::bit_cast<std::uint64_t>(0.5);
+
 /// The words that a checkpoint holds only for as long as it is the same.
 inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
   constexpr std::uint64_t kFormat = 3;
@@ -34,10 +38,9 @@ inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
       options.lengths.payload_bytes,
       options.lengths.max_rows,
       options.lengths.pack_to};
-  if (options.selects())
+  if (options.expires())
     words.insert(words.end(),
-                 {options.by_loss, std::bit_cast<std::uint64_t>(options.thin),
-                  static_cast<std::uint64_t>(options.max_staleness)});
+                 {kNoLosses, kThin, static_cast<std::uint64_t>(options.max_staleness)});
   return words;
 }
 
@@ -59,10 +62,10 @@ inline void add_words(std::vector<std::uint64_t>& words, const OpenRows& rows) {
 inline void add_words(std::vector<std::uint64_t>& words, const SelectionState& state) {
   const SavedSelection& pass = state.pass;
   words.insert(words.end(),
-               {state.left_out, state.expired, static_cast<std::uint64_t>(state.newest),
-                pass.first, pass.marks.size(), pass.uses.size()});
+               {state.expired, state.expired, static_cast<std::uint64_t>(state.newest),
+                pass.first, pass.marks.size(), kNoLosses});
   words.insert(words.end(), pass.marks.begin(), pass.marks.end());
-  words.insert(words.end(), pass.uses.begin(), pass.uses.end());
+  words.push_back(kNoLosses);
 }
 
 inline void add_words(std::vector<std::uint64_t>& words, const AutoSweep& sweep) {
@@ -97,25 +100,25 @@ inline OpenRows read_rows(WordReader& in, std::uint64_t pack_to) {
 
 inline SelectionState read_selection(WordReader& in) {
   SelectionState state;
-  state.left_out = in.next();
   state.expired = in.next();
+  require(in.next() == state.expired, "more was left out than has expired");
   state.newest = static_cast<std::int64_t>(in.next());
   SavedSelection& pass = state.pass;
   pass.first = in.next();
   std::uint64_t marks = in.next();
-  std::uint64_t uses = in.next();
+  require(in.next() == kNoLosses, "uses are counted");
   for (; marks > 0; --marks) {
     const std::uint64_t mark = in.next();
-    require(mark <= 3, "a mark is too large");
+    require(mark <= 1, "a mark is too large");
     pass.marks.push_back(static_cast<std::uint8_t>(mark));
   }
-  for (; uses > 0; --uses) pass.uses.push_back(static_cast<std::uint32_t>(in.next()));
+  require(in.next() == kNoLosses, "there are losses");
   return state;
 }
 
 inline void read_words(WordReader& in, FixedSweep& sweep, const Position& position,
                        std::uint64_t resident_end, std::optional<Entered> entered,
-                       bool selects) {
+                       bool expires) {
   const bool pass_done = in.next() != 0;
   const bool fractional = sweep.schedule().fractional();
   const std::uint64_t phase = fractional ? in.next() : 0;
@@ -125,12 +128,12 @@ inline void read_words(WordReader& in, FixedSweep& sweep, const Position& positi
     counted.oldest_segment = in.next();
     counted.whole_before = in.next();
   }
-  restore_sweep(sweep, position, pass_done, resident_end, phase, entered, selects);
+  restore_sweep(sweep, position, pass_done, resident_end, phase, entered, expires);
 }
 
 inline void read_words(WordReader& in, AutoSweep& sweep, const Position& position,
                        std::uint64_t resident_end,
-                       const std::optional<Entered>& entered, bool /*selects*/) {
+                       const std::optional<Entered>& entered, bool /*expires*/) {
   AutoSchedule::State s;
   s.end_record = resident_end;
   s.lo = in.next();
@@ -166,12 +169,8 @@ inline std::vector<std::uint64_t> to_words(const Checkpoint& checkpoint,
       words.push_back(sweep.served_ahead);
       detail::add_words(words, sweep.open_rows);
     }
-    if (options.selects() && at.draws > 0) {
+    if (options.expires() && at.draws > 0)
       detail::add_words(words, sweep.selection_state().value());
-      words.push_back(checkpoint.losses.size());
-      for (const float loss : checkpoint.losses)
-        words.push_back(std::bit_cast<std::uint32_t>(loss));
-    }
     detail::add_words(words, sweep);
   };
   std::visit(add, checkpoint.sweep);
@@ -203,17 +202,12 @@ inline Checkpoint from_words(const std::vector<std::uint64_t>& words,
     rows = detail::read_rows(in, options.lengths.pack_to);
   }
   std::optional<SelectionState> selection;
-  if (options.selects() && position.draws > 0) {
-    selection = detail::read_selection(in);
-    for (std::uint64_t left = in.next(); left > 0; --left)
-      point.losses.push_back(
-          std::bit_cast<float>(static_cast<std::uint32_t>(in.next())));
-  }
+  if (options.expires() && position.draws > 0) selection = detail::read_selection(in);
   std::visit(
       [&](auto& s) {
-        detail::read_words(in, s, position, resident_end, entered, options.selects());
+        detail::read_words(in, s, position, resident_end, entered, options.expires());
         restore_rows(s, rows, served_ahead);
-        if (selection) restore_selection(s, *selection, options.thins());
+        if (selection) restore_selection(s, *selection);
       },
       point.sweep);
   if (!in.done() || oldest_record(point.sweep) != oldest)

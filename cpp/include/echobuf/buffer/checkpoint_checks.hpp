@@ -31,10 +31,10 @@ inline void require(bool holds, const char* otherwise) {
   if (!holds) throw std::invalid_argument(otherwise);
 }
 
-/// `selects`: passes leave records out, so that they have fewer draws.
+/// `expires`: passes leave records out, so that they have fewer draws.
 inline void check_position(const FixedSchedule& schedule, const Position& position,
                            bool pass_done, std::uint64_t resident_end,
-                           bool selects = false) {
+                           bool expires = false) {
   constexpr auto* kOutside = "the position lies outside its pass";
   if (position.draws == 0) {
     require(position.pass == 0 && position.offset == 0 && !pass_done, kOutside);
@@ -49,7 +49,7 @@ inline void check_position(const FixedSchedule& schedule, const Position& positi
   require(resident_end <= schedule.segment_start(position.pass + 1), kOutside);
   const std::uint64_t size = resident_end - first;
   require(position.offset > 0 && position.offset <= size, kOutside);
-  require(selects || pass_done == (position.offset == size), kOutside);
+  require(expires || pass_done == (position.offset == size), kOutside);
   // Each segment lives for as many passes as there are segments, at the most.
   require(position.offset <= position.draws &&
               position.draws / schedule.segments() <= resident_end,
@@ -172,11 +172,11 @@ inline OpenRows checked_rows(std::vector<PackedRow> rows, std::uint64_t pack_to)
 
 /// Puts a walk where it was. Throws std::invalid_argument where it cannot have been.
 /// `phase`: of the schedule that it was on. `entered`: where segments differ in size.
-/// `selects`: passes leave records out; restore_selection() follows.
+/// `expires`: passes leave records out; restore_selection() follows.
 inline void restore_sweep(FixedSweep& sweep, const Position& position, bool pass_done,
                           std::uint64_t resident_end, std::uint64_t phase,
                           const std::optional<Entered>& entered = std::nullopt,
-                          bool selects = false) {
+                          bool expires = false) {
   if (phase != sweep.schedule().phase())
     throw std::invalid_argument("the position is of another phase of the factor");
   if (entered) {
@@ -185,7 +185,7 @@ inline void restore_sweep(FixedSweep& sweep, const Position& position, bool pass
     sweep.restore(position, pass_done, resident_end, entered->oldest, entered->counted);
     return;
   }
-  detail::check_position(sweep.schedule(), position, pass_done, resident_end, selects);
+  detail::check_position(sweep.schedule(), position, pass_done, resident_end, expires);
   sweep.restore(position, pass_done, resident_end);
 }
 
@@ -226,26 +226,20 @@ void restore_rows(S& sweep, const OpenRows& rows, std::uint64_t served_ahead) {
 }
 
 /// The records that passes have left out. Throws std::invalid_argument where they
-/// cannot have. `thins`: uses are counted.
+/// cannot have.
 template <class S>
-void restore_selection(S& sweep, const SelectionState& state, bool thins) {
+void restore_selection(S& sweep, const SelectionState& state) {
   constexpr auto* kWrong = "the records that are left out do not fit the position";
   const SavedSelection& pass = state.pass;
   const Position& at = sweep.position();
   const std::uint64_t size = pass.marks.size();
   const std::uint64_t drawn = pass.draws();
   const bool pass_done = at.offset == drawn;
-  for (const std::uint8_t mark : pass.marks)
-    detail::require(mark == 0 || (mark <= 3 && (mark & SavedSelection::kDrawn)),
-                    kWrong);
+  for (const std::uint8_t mark : pass.marks) detail::require(mark <= 1, kWrong);
   detail::require(at.draws > 0 && at.offset <= drawn, kWrong);
-  detail::require(pass.uses.size() == (thins ? size : 0), kWrong);
-  for (std::uint64_t i = 0; i < pass.uses.size(); ++i)
-    detail::require(pass.uses[i] > 0 || pass.marks[i] == 0, kWrong);
-  detail::require(state.expired <= state.left_out &&
-                      state.left_out <= detail::kMostRecords * (at.pass + 1) &&
-                      state.newest >= -1,
-                  kWrong);
+  detail::require(
+      state.expired <= detail::kMostRecords * (at.pass + 1) && state.newest >= -1,
+      kWrong);
   if constexpr (requires { sweep.pass_done(); })
     detail::require(pass_done == sweep.pass_done(), kWrong);
   const std::uint64_t oldest = sweep.oldest_record();
@@ -254,7 +248,7 @@ void restore_selection(S& sweep, const SelectionState& state, bool thins) {
   else
     detail::require(pass.first == oldest && size == sweep.resident_end() - oldest,
                     kWrong);
-  sweep.restore(state, pass_done);
+  sweep.restore(state);
 }
 
 /// Throws std::invalid_argument if upstream ended before what was taken of it.

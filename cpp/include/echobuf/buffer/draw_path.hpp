@@ -19,7 +19,6 @@
 #include "echobuf/draw/prefetcher.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/status.hpp"
-#include "echobuf/store/losses.hpp"
 #include "echobuf/sync/clocks.hpp"
 #include "echobuf/sync/draw_lock.hpp"
 #include "echobuf/sync/event_count.hpp"
@@ -158,9 +157,6 @@ class DrawPath {
   }
 
   const DownstreamClock& clock() const { return clock_; }
-
-  /// The losses of records; null: nobody asks for them.
-  Losses* losses() { return drawer_->losses(); }
 
   // ---- between epochs
 

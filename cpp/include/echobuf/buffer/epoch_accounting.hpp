@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/options.hpp"
@@ -23,8 +22,6 @@ struct Checkpoint {
   Sweep sweep;
   std::optional<std::uint64_t> total;  // length of upstream, once it has ended
   bool epoch_done;  // nothing is left to serve: restore() begins the next one
-  std::vector<float> losses{};  // the last ones of the records from fresh_offset() on,
-                                // up to the end of the window, if any was reported
 
   /// The oldest fresh example still needed: what to put first after restore(), of the
   /// epoch that the buffer is then in.
@@ -144,7 +141,7 @@ class EpochAccounting {
   /// many records as `batch_size` says.
   bool is_exact(std::uint64_t n) const {
     const auto* fixed = std::get_if<FixedSweep>(&handed_);
-    return options_.lengths.max_rows == 0 && !options_.selects() &&
+    return options_.lengths.max_rows == 0 && !options_.expires() &&
            (!fixed || !fixed->counted() || fixed->resident_end() == n);
   }
 

@@ -127,13 +127,11 @@ inline void check_lengths(const BufferOptions& options) {
   }
 }
 
-inline void check_selection(const BufferOptions& options) {
-  demand(options.thin >= 0 && options.thin < 1, "`thin` must be from 0 to below 1");
-  demand(options.lengths.pack_to == 0,
-         "passes that leave records out are not for `pack_to`");
+inline void check_expiry(const BufferOptions& options) {
+  demand(options.lengths.pack_to == 0, "`max_staleness` is not for `pack_to`");
   for (const LeafOptions& leaf : options.leaves)
     demand(options.ragged || !leaf.plan || !leaf.plan->partner_operation(),
-           "mixes with partners are not for passes that leave records out");
+           "mixes with partners are not for `max_staleness`");
 }
 
 }  // namespace option_checks
@@ -147,7 +145,7 @@ inline BufferOptions checked(const BufferOptions& options) {
   option_checks::check_leaves(options);
   option_checks::check_slots(options);
   if (options.lengths.any()) option_checks::check_lengths(options);
-  if (options.selects()) option_checks::check_selection(options);
+  if (options.expires()) option_checks::check_expiry(options);
   return options;
 }
 

@@ -17,7 +17,6 @@
 #include "echobuf/cuda/draw.hpp"
 #include "echobuf/cuda/drawer.hpp"
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/staged_ring.hpp"
@@ -50,7 +49,7 @@ struct WorkspaceLayout {
   WorkspaceLayout(const BufferOptions& options, const RecordLayout& record,
                   const BatchLayout& batch)
       : holding(round_up(DrawPlan::bytes(most_parts(options)), kWorkspaceAlignment)) {
-    const bool cut = (options.automatic || options.selects()) && options.batch_size > 1;
+    const bool cut = (options.automatic || options.expires()) && options.batch_size > 1;
     const std::size_t slots =
         cut ? options.batch_size * (batch.partner_operation() ? 2 : 1) : 0;
     transformed =
@@ -105,7 +104,6 @@ struct CudaBackend {
                          options, context, batch,
                          WorkspaceLayout::largest_rows(options), *uploader_)
                    : nullptr),
-        reports_(make_reports(options, context)),
         replay_(std::make_unique<Replay>(*uploader_)) {
     uploader_->prepare([this](StreamHandle stream) { draw().erase(stream); });
   }
@@ -124,14 +122,10 @@ struct CudaBackend {
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<Drawer>(options, ring, draw(), *replay_, versions_,
-                                    reports_.get());
+    return std::make_unique<Drawer>(options, ring, draw(), *replay_, versions_);
   }
 
   PutPath put_path() { return {ring, store, &versions_}; }
-
-  /// Of losses on the device; null: nobody asks for them.
-  LossReports* reports() const { return reports_.get(); }
 
   /// Begins to upload. `broken` is called when that has come to an end by itself.
   void start(const std::function<void()>& broken) { uploader_->start(broken); }
@@ -144,8 +138,7 @@ struct CudaBackend {
   std::size_t bytes() const {
     const std::size_t slots =
         store.is_borrowed() ? 0 : store.slots() * record_.stride();
-    return slots + echobuf::Ring::bytes(store.slots()) + versions_.bytes() +
-           (reports_ ? reports_->bytes() : 0);
+    return slots + echobuf::Ring::bytes(store.slots()) + versions_.bytes();
   }
   std::size_t device_bytes() const {
     return capacity_ * record_.stride() + workspace_layout_.bytes + infos_bytes_;
@@ -194,8 +187,7 @@ struct CudaBackend {
   const DeviceTransformedLeaves transformed_;
   Versions versions_;
   const std::unique_ptr<DeviceInfos> infos_;  // null: draws want none
-  const std::unique_ptr<LossReports> reports_;
-  const std::unique_ptr<Replay> replay_;  // goes first: it waits
+  const std::unique_ptr<Replay> replay_;      // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

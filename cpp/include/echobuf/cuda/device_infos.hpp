@@ -20,7 +20,6 @@ namespace echobuf::cuda {
 /// The columns of the table of a batch, in words of 8 bytes.
 struct InfoColumns {
   std::size_t echoes = 0;  // behind the records
-  std::size_t weights = 0;
   std::size_t versions = 0;
   std::size_t slots = 0;
   std::size_t words = 0;
@@ -29,11 +28,10 @@ struct InfoColumns {
     const std::size_t halves = round_up((rows + 1) / 2, 2);
     if (options.echoes) {
       echoes = round_up(rows, 2);
-      weights = echoes + halves;
-      versions = weights + halves;
+      versions = echoes + halves;
       slots = versions + round_up(rows, 2);
     }
-    words = slots + (options.selects() ? halves : 0);
+    words = slots + (options.expires() ? halves : 0);
   }
 };
 
@@ -86,13 +84,11 @@ class DeviceInfos {
     std::copy(slots.begin(), slots.end(),
               reinterpret_cast<std::uint32_t*>(records + at_.slots));
     auto* const echoes = reinterpret_cast<std::uint32_t*>(records + at_.echoes);
-    auto* const weights = reinterpret_cast<float*>(records + at_.weights);
     auto* const versions = reinterpret_cast<std::int64_t*>(records + at_.versions);
     for (std::size_t i = 0; has_uses_ && i < rows; ++i) {
       const DrawnUse& use = uses[std::min(i, uses.size() - 1)];
       records[i] = use.record;
       echoes[i] = use.echo;
-      weights[i] = use.weight;
       versions[i] = use.version;
     }
     to.send(stream);
@@ -126,8 +122,6 @@ class DeviceInfos {
     switch (info) {
       case InfoLeaf::kEcho:
         return begin + 8 * at_.echoes;
-      case InfoLeaf::kWeight:
-        return begin + 8 * at_.weights;
       case InfoLeaf::kVersion:
         return begin + 8 * at_.versions;
       case InfoLeaf::kIndex:

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "echobuf/cuda/draw.hpp"
-#include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/staged_ring.hpp"
@@ -28,18 +27,15 @@ class DeviceDrawer : public PassCursor<StagedRing> {
  public:
   static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
 
-  /// `reports`: null, if there are none. Throws std::bad_alloc.
+  /// Throws std::bad_alloc.
   DeviceDrawer(const BufferOptions& options, StagedRing& ring, DeviceDraw draw,
-               Replay& replay, const Versions& versions, LossReports* reports)
+               Replay& replay, const Versions& versions)
       : PassCursor(options, ring, &versions),
         draw_(std::move(draw)),
         replay_(replay),
         versions_(versions),
-        reports_(reports),
         plan_(options),
-        after_(sweep_) {
-    take_from(reports);
-  }
+        after_(sweep_) {}
 
   /// Draws into the caller's leaves: all of a batch or nothing. On a stream that is
   /// being captured: into its graph, and nothing is used up.
@@ -122,7 +118,6 @@ class DeviceDrawer : public PassCursor<StagedRing> {
 
   /// Walks on a copy of the schedule until a batch is sure.
   Outcome plan() {
-    take_reports();
     plan_.begin({transform::transform_key(options_.seed, epoch_.number),
                  draws(sweep_) - partial_count_,
                  {}});
@@ -168,7 +163,7 @@ class DeviceDrawer : public PassCursor<StagedRing> {
 
   Outcome waits(const FixedSweep& walk) {
     std::get<FixedSweep>(sweep_).note_need(walk.need());
-    if (selects()) is_catching_up();  // then nothing is held aside
+    if (expires()) is_catching_up();  // then nothing is held aside
     return Outcome::kWait;
   }
   Outcome waits(const AutoSweep&) { return Outcome::kWait; }
@@ -209,7 +204,7 @@ class DeviceDrawer : public PassCursor<StagedRing> {
       plan_.add_slot((window + place) % ring_.capacity());
       if (!options_.echoes) continue;
       const std::uint64_t record = part.window.first + place;
-      plan_.add_use({record, drawn.echo(place), version_of(record), drawn.weight(i)});
+      plan_.add_use({record, drawn.echo(place), version_of(record)});
     }
     if (options_.ragged) length_ = draw_.length(window + drawn.place(part.offset));
   }
@@ -223,7 +218,7 @@ class DeviceDrawer : public PassCursor<StagedRing> {
   /// "auto" may need the slots of what comes before it, and so may passes of which the
   /// batch has more than there is room for.
   void cut(StreamHandle stream) {
-    if (!std::holds_alternative<AutoSweep>(sweep_) && !selects()) return;
+    if (!std::holds_alternative<AutoSweep>(sweep_) && !expires()) return;
     if (plan_.rows() > partial_count_) {
       draw_.hold(plan_, partial_count_ > 0 ? 1 : 0, stream);
       partial_count_ = plan_.rows();
@@ -238,13 +233,11 @@ class DeviceDrawer : public PassCursor<StagedRing> {
     sweep_ = after_;
     partial_count_ = 0;
     held_uses_.clear();
-    if (reports_) reports_->hand_out();
   }
 
   DeviceDraw draw_;
   Replay& replay_;
   const Versions& versions_;
-  LossReports* const reports_;
   Plan plan_;
   std::vector<DrawnUse> held_uses_;           // of the records that are held
   Sweep after_;                               // the schedule behind it

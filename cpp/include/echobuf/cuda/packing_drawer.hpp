@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "echobuf/cuda/device_rows.hpp"
-#include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
@@ -29,10 +28,9 @@ class DevicePackingDrawer
   DevicePackingDrawer(const BufferOptions& options, StagedPayloadRing& ring,
                       const PayloadStaging& staging, std::uint64_t share,
                       std::uint64_t most_bytes, RowsCounts& counts,
-                      const Versions& /*none*/, LossReports* /*none*/,
-                      const SharedContext& context, const BatchLayout& batch,
-                      DrawOrder& order, const PayloadStaging::Window& window,
-                      const RowsKernels& kernels,
+                      const Versions& /*none*/, const SharedContext& context,
+                      const BatchLayout& batch, DrawOrder& order,
+                      const PayloadStaging::Window& window, const RowsKernels& kernels,
                       const std::vector<StageKernels>& stages)
       : RowsFiller(options, ring, staging, share, most_bytes, counts, context, staging,
                    batch, options, order, window, kernels, stages, kChunk,

@@ -13,7 +13,6 @@
 #include "echobuf/buffer/payload_put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/packing_drawer.hpp"
 #include "echobuf/cuda/payload_drawer.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
@@ -71,7 +70,6 @@ struct BasicDevicePayloadBackend {
               options.lengths.fields, options.lengths.examples),
         batch(record_, options.leaves, options.batch_size),
         versions_(options.keeps_versions() ? capacity_ + staging_.slots : 0),
-        reports_(make_reports(options, context_)),
         uploader_(std::make_unique<BasicUploader<Ring, Store>>(context_, ring, store,
                                                                on_device())) {}
 
@@ -87,17 +85,14 @@ struct BasicDevicePayloadBackend {
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
     auto drawer = std::make_unique<Drawer>(
-        options, ring, store, measure.share, measure.most, counts_, versions_,
-        reports_.get(), context_, batch, *uploader_, on_device(), kernels_, stages_);
+        options, ring, store, measure.share, measure.most, counts_, versions_, context_,
+        batch, *uploader_, on_device(), kernels_, stages_);
     drawer_ = drawer.get();
     uploader_->prepare([&](StreamHandle stream) { drawer->prepare(stream); });
     return drawer;
   }
 
   PutPath put_path() { return {ring, store, measure.most, &versions_}; }
-
-  /// Of losses on the device; null: nobody asks for them.
-  LossReports* reports() const { return reports_.get(); }
 
   /// Begins to upload. `broken` is called when that has come to an end by itself.
   void start(const std::function<void()>& broken) { uploader_->start(broken); }
@@ -108,8 +103,7 @@ struct BasicDevicePayloadBackend {
   void notice_loss() { uploader_->notice_loss(); }
 
   std::size_t bytes() const {
-    return store.bytes() + Ring::bytes(capacity_) + versions_.bytes() +
-           (reports_ ? reports_->bytes() : 0);
+    return store.bytes() + Ring::bytes(capacity_) + versions_.bytes();
   }
   std::size_t device_bytes() const {
     return window_bytes(record_, capacity_, measure) + drawer_->device_bytes();
@@ -171,7 +165,6 @@ struct BasicDevicePayloadBackend {
 
  private:
   Versions versions_;
-  const std::unique_ptr<LossReports> reports_;
   const std::unique_ptr<BasicUploader<Ring, Store>> uploader_;
   RowsCounts counts_;
   const Drawer* drawer_ = nullptr;  // the buffer's, which ends before this

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/cuda/loss_reports.hpp"
 #include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/rows_draw.hpp"
@@ -25,22 +24,17 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
  public:
   static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
 
-  /// `reports`: null, if there are none.
   DevicePayloadDrawer(const BufferOptions& options, StagedPayloadRing& ring,
                       const PayloadStaging& staging, std::uint64_t share,
                       std::uint64_t most_bytes, RowsCounts& counts,
-                      const Versions& versions, LossReports* reports,
-                      const SharedContext& context, const BatchLayout& batch,
-                      DrawOrder& order, const PayloadStaging::Window& window,
-                      const RowsKernels& kernels,
+                      const Versions& versions, const SharedContext& context,
+                      const BatchLayout& batch, DrawOrder& order,
+                      const PayloadStaging::Window& window, const RowsKernels& kernels,
                       const std::vector<StageKernels>& stages)
       : PayloadPlanner(options, ring, staging, share, most_bytes, counts, &versions),
-        reports_(reports),
         order_(order),
         draw_(context, staging, batch, options, order, window, kernels, stages),
-        replay_(order) {
-    take_from(reports);
-  }
+        replay_(order) {}
 
   /// Of the tables, and for batches that wait in the middle.
   std::size_t device_bytes() const { return draw_.device_bytes(); }
@@ -64,7 +58,6 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     draw_.draw(target, planned().end, options_.lengths.form);
     draw_.forget_apart();
     go_on(false);
-    if (reports_) reports_->hand_out();
     return outcome;
   }
 
@@ -95,7 +88,6 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     replay_.expect(stream);
     draw_.forget_apart();
     this->go_ahead(false);
-    if (reports_) reports_->hand_out();
     return outcome;
   }
 
@@ -144,7 +136,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   /// rest of it is copied to memory of our own. Not where it may be there in a moment.
   void cut(StreamHandle stream) {
     const bool is_late =
-        options_.automatic ? catching_up() : selects() && is_catching_up();
+        options_.automatic ? catching_up() : expires() && is_catching_up();
     if (is_late || !must_set_apart()) return;
     draw_.find_records(planned());
     if (!planned().slots.empty()) draw_.set_apart(planned().end, stream);
@@ -177,7 +169,6 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     return Outcome::kCaptured;
   }
 
-  LossReports* const reports_;
   DrawOrder& order_;
   RowsDraw draw_;
   Replay replay_;  // goes first: it waits

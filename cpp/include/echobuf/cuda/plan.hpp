@@ -21,7 +21,7 @@ namespace echobuf::cuda {
 /// any length, and are one part that lists its records, behind those that were held.
 inline std::uint64_t most_parts(const BufferOptions& options) {
   constexpr std::uint64_t kMostOfAuto = 16;
-  if (options.selects()) return 2;
+  if (options.expires()) return 2;
   return std::min(options.batch_size,
                   options.automatic ? kMostOfAuto : options.factor.ceil() + 2);
 }
@@ -32,7 +32,7 @@ class Plan {
   explicit Plan(const BufferOptions& options) : most_(most_parts(options)) {
     parts_.reserve(most_);
     if (options.echoes) uses_.reserve(options.batch_size);
-    if (options.selects()) slots_.reserve(options.batch_size);
+    if (options.expires()) slots_.reserve(options.batch_size);
   }
 
   /// Begins the plan of a batch.

@@ -55,7 +55,7 @@ class RowsInfos {
   }
 
  private:
-  static constexpr std::size_t kKinds = 4;
+  static constexpr std::size_t kKinds = 3;
 
   static InfoLeaf info_of(std::size_t kind) { return static_cast<InfoLeaf>(kind + 1); }
 
@@ -66,9 +66,6 @@ class RowsInfos {
         break;
       case InfoLeaf::kEcho:
         std::memcpy(to, &use.echo, sizeof(use.echo));
-        break;
-      case InfoLeaf::kWeight:
-        std::memcpy(to, &use.weight, sizeof(use.weight));
         break;
       case InfoLeaf::kVersion:
         std::memcpy(to, &use.version, sizeof(use.version));

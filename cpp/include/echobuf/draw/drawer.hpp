@@ -36,12 +36,12 @@ class Drawer : public PassCursor<Ring> {
         pool_(std::move(pool)),
         leaves_(draw_.batch().leaves()) {}
 
-  /// See PassCursor. Where passes leave records out, records that were left out may
+  /// See PassCursor. Where records expire, those that were left out may
   /// fill the ring while a batch is waited for: draws that are there are taken, and
   /// room made.
   bool ready() {
     if (Cursor::ready()) return true;
-    if (!this->selects()) return false;
+    if (!this->expires()) return false;
     static_cast<void>(
         std::visit([&](auto& sweep) { return fill(sweep, nullptr); }, sweep_));
     return Cursor::ready();
@@ -52,11 +52,10 @@ class Drawer : public PassCursor<Ring> {
     return draw(batch.block, batch.count, poll);
   }
   Outcome draw(Block& block, std::uint64_t& count, Poll* poll) {
-    this->take_reports();
     return std::visit(
         [&](auto& sweep) {
           if constexpr (!std::decay_t<decltype(sweep)>::kDrawsPartly)
-            if (!this->selects()) return draw_whole(sweep, block, count, poll);
+            if (!this->expires()) return draw_whole(sweep, block, count, poll);
           // Passes that leave records out are of any length: a batch may be of more of
           // them than there is room for.
           return draw_partly(sweep, block, count, poll);
@@ -66,9 +65,8 @@ class Drawer : public PassCursor<Ring> {
 
   /// Draws into the caller's leaves: all of a batch or nothing.
   Outcome draw_into(Target& target, Poll* poll) {
-    this->take_reports();
     auto* const fixed = std::get_if<FixedSweep>(&sweep_);
-    if (fixed && !this->selects()) {
+    if (fixed && !this->expires()) {
       const Outcome outcome = plan(*fixed);
       if (outcome != Outcome::kBatch) return outcome;
       return follow_plan(*fixed, target, poll);

@@ -51,7 +51,7 @@ class HostDraw {
                      stream_);
       part.echoes_of(records, count, echoes);
       if (!infos_.none())
-        infos_.write(part, done, records, echoes, count, target.leaves, row + done);
+        infos_.write(part, records, echoes, count, target.leaves, row + done);
       if (!go_on(count * stride, poll)) return false;
       for (std::uint64_t i = 0; i < count && !transformed_.none(); ++i) {
         if (i + 1 < count)

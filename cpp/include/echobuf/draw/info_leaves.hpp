@@ -25,9 +25,9 @@ class InfoLeaves {
 
   bool none() const { return infos_.empty(); }
 
-  /// Writes rows `row` ... `row` + count - 1, of draws of `part` from number `first` of
-  /// it on: the places of their records in the window, and their echoes.
-  void write(const PassPart& part, std::uint64_t first, const std::uint32_t* places,
+  /// Writes rows `row` ... `row` + count - 1, of draws of `part`: the places of their
+  /// records in the window, and their echoes.
+  void write(const PassPart& part, const std::uint32_t* places,
              const std::uint32_t* echoes, std::size_t count, std::byte* const* leaves,
              std::uint64_t row) const {
     for (const Info& info : infos_) {
@@ -42,9 +42,6 @@ class InfoLeaves {
         case InfoLeaf::kEcho:
           std::memcpy(at<std::uint32_t>(leaf, row), echoes,
                       count * sizeof(std::uint32_t));
-          break;
-        case InfoLeaf::kWeight:
-          part.weights(part.offset + first, count, at<float>(leaf, row));
           break;
         case InfoLeaf::kVersion: {
           auto* const to = at<std::int64_t>(leaf, row);
@@ -63,7 +60,7 @@ class InfoLeaves {
   /// Writes the same of one draw to the first `rows` rows.
   void write_all(const PassPart& part, std::uint32_t place, std::uint32_t echo,
                  std::size_t rows, std::byte* const* leaves) const {
-    for (std::size_t i = 0; i < rows; ++i) write(part, 0, &place, &echo, 1, leaves, i);
+    for (std::size_t i = 0; i < rows; ++i) write(part, &place, &echo, 1, leaves, i);
   }
 
  private:

@@ -18,7 +18,6 @@ struct DrawnUse {
   std::uint64_t record = 0;  // its number among the epoch's fresh examples
   std::uint32_t echo = 0;    // its uses before
   std::int64_t version = 0;  // that it was put with; 0 where nobody asks for it
-  float weight = 1.0F;
 };
 
 /// One draw of an example, as far as what is made of it may depend on it.

@@ -67,14 +67,13 @@ struct PassPart {
 
   /// The place in the window of draw `i` of the pass.
   std::uint32_t place(std::uint64_t i) const {
-    if (selection) return selection->draws[i] & Selection::kPlace;
+    if (selection) return selection->draws[i];
     return sparse.place(order(static_cast<std::uint32_t>(i)));
   }
   /// Writes those of draws `first` ... `first` + `n` - 1.
   void places(std::uint64_t first, std::uint64_t n, std::uint32_t* to) const {
     if (selection) {
-      for (std::uint64_t i = 0; i < n; ++i)
-        to[i] = selection->draws[first + i] & Selection::kPlace;
+      std::copy_n(selection->draws.data() + first, n, to);
       return;
     }
     permute_range(order, static_cast<std::uint32_t>(first),
@@ -84,37 +83,13 @@ struct PassPart {
 
   /// The uses before of the record at a place; 0, where they are not asked for.
   std::uint32_t echo(std::uint32_t place) const {
-    if (counts_uses()) return selection->uses[place] - 1;
     return echoes ? echoes->of(place) : 0;
   }
   /// Writes those of `n` places.
   void echoes_of(const std::uint32_t* places, std::uint64_t n,
                  std::uint32_t* to) const {
-    if (counts_uses())
-      for (std::uint64_t i = 0; i < n; ++i) to[i] = selection->uses[places[i]] - 1;
-    else if (echoes)
-      echoes->of(places, n, to);
+    if (echoes) echoes->of(places, n, to);
   }
-
-  /// The weight of draw `i` of the pass.
-  float weight(std::uint64_t i) const {
-    if (!selection || !(selection->draws[i] & Selection::kWeighted)) return 1.0F;
-    return selection->weight;
-  }
-  /// Writes those of draws `first` ... `first` + `n` - 1.
-  void weights(std::uint64_t first, std::uint64_t n, float* to) const {
-    if (!selection || selection->weight == 1.0F) {
-      std::fill_n(to, n, 1.0F);
-      return;
-    }
-    const std::uint32_t* const draws = selection->draws.data() + first;
-    for (std::uint64_t i = 0; i < n; ++i)
-      to[i] = draws[i] & Selection::kWeighted ? selection->weight : 1.0F;
-  }
-
-  /// Returns whether records have been left out of passes, so that their uses are
-  /// counted.
-  bool counts_uses() const { return selection && !selection->uses.empty(); }
 };
 
 }  // namespace echobuf

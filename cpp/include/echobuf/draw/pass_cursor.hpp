@@ -8,8 +8,7 @@
 #include <optional>
 #include <variant>
 
-#include "echobuf/draw/late_reports.hpp"
-#include "echobuf/draw/pass_selector.hpp"
+#include "echobuf/draw/expiry_selector.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/schedule/echoes.hpp"
 #include "echobuf/schedule/epoch.hpp"
@@ -40,15 +39,14 @@ class PassCursor {
  public:
   using Outcome = DrawOutcome;
 
-  /// `versions`: of the records in the ring; null: there are none. Throws
+  /// `versions`: of the records in the ring; null only where none expires. Throws
   /// std::bad_alloc.
   PassCursor(const BufferOptions& options, Ring& ring, const Versions* versions)
       : options_(options), ring_(ring), sweep_(make_sweep(options, options.epoch)) {
     epoch_.number = options.epoch;
     epoch_.base = ring.tail();
-    if (!options.selects()) return;
-    selector_ =
-        std::make_unique<PassSelector>(options, versions, ring_capacity(options));
+    if (!options.expires()) return;
+    selector_ = std::make_unique<ExpirySelector>(options, *versions);
     begin_selecting();
   }
 
@@ -70,13 +68,8 @@ class PassCursor {
     return first_hole ? extent.committed : last;
   }
 
-  /// The losses of records; null: nobody asks for them. For any thread.
-  Losses* losses() { return selector_ ? &selector_->losses() : nullptr; }
-
   /// The draws that were given up in the epoch, once it is served out.
   std::uint64_t expired() const { return expired_; }
-  /// Passes go by what comes late, too; it must outlive this. Null: nothing does.
-  void take_from(LateReports* late) { late_ = late; }
 
   const Epoch& epoch() const { return epoch_; }
   const Sweep& sweep() const { return sweep_; }
@@ -140,7 +133,6 @@ class PassCursor {
 
   void release(std::uint64_t oldest) {
     const std::uint64_t position = epoch_.position(oldest);
-    if (selector_) selector_->losses().leave(oldest);  // before other records come
     ring_.release(std::min(position, ring_.extent().committed));
   }
 
@@ -149,23 +141,15 @@ class PassCursor {
     sweep_ = sweep;
     echoes_pass_.reset();
     if (selector_) begin_selecting();
-    if (late_) late_->forget();
   }
 
-  bool selects() const { return selector_ != nullptr; }
+  /// Passes leave out records that have expired.
+  bool expires() const { return selector_ != nullptr; }
 
   /// `walk` has come to the end: the last passes may have had no draws.
   template <class S>
   void note_finished(const S& walk) {
     expired_ = walk.expired();
-  }
-
-  /// Decides by what was reported by now, until it is called again.
-  void take_reports() {
-    if (!selector_) return;
-    Losses& losses = selector_->losses();
-    if (late_) late_->take(losses, epoch_.record(ring_.extent().tail));
-    losses.take();
   }
 
   const BufferOptions& options_;
@@ -177,7 +161,6 @@ class PassCursor {
  private:
   /// Returns what a draw would, on a copy of the walk.
   Outcome look_ahead() {
-    take_reports();
     return std::visit(
         [&](auto sweep) {
           std::uint64_t count = partial_count_;
@@ -205,8 +188,7 @@ class PassCursor {
   }
 
   std::uint64_t expired_ = 0;
-  std::unique_ptr<PassSelector> selector_;  // null: passes leave nothing out
-  LateReports* late_ = nullptr;
+  std::unique_ptr<ExpirySelector> selector_;  // null: passes leave nothing out
   std::optional<Permutation> order_;
   std::uint64_t order_pass_ = 0;
   std::uint64_t order_epoch_ = 0;

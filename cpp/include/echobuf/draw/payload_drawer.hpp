@@ -37,7 +37,7 @@ class PayloadDrawer : public PayloadPlanner<PayloadRing, PayloadStore> {
   /// See Drawer.
   bool ready() {
     if (PayloadPlanner::ready()) return true;
-    if (selects()) static_cast<void>(set_apart(nullptr));
+    if (expires()) static_cast<void>(set_apart(nullptr));
     return false;
   }
 

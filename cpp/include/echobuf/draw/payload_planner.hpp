@@ -81,7 +81,6 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
 
   /// Walks a copy of the schedule until a whole batch is sure.
   Outcome plan() {
-    this->take_reports();
     begin_plan();
     after_ = sweep_;
     return std::visit([this](auto& walk) { return this->walk_on(walk); }, after_);
@@ -117,7 +116,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   /// there is room for.
   bool must_set_apart() const {
     const auto* walk = std::get_if<FixedSweep>(&after_);
-    if (!walk || this->selects()) return true;
+    if (!walk || this->expires()) return true;
     const std::uint64_t next = walk->passes_begun() == 0 ? 0
                                : walk->pass_done()       ? walk->position().pass + 1
                                                          : walk->position().pass;
@@ -212,8 +211,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
         drawn.echoes = &plan_.echoes.back();
         for (std::uint64_t i = 0; i < taken; ++i)
           plan_.uses.push_back({part.window.first + records[i], drawn.echo(records[i]),
-                                versions_ ? versions_->at(window + records[i]) : 0,
-                                drawn.weight(part.offset + i)});
+                                versions_ ? versions_->at(window + records[i]) : 0});
       }
       plan_.parts.push_back({plan_.orders.back(), window, part.offset, taken, part.draw,
                              epoch_.number, part.sparse, part.window.first,

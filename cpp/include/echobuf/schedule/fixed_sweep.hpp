@@ -70,10 +70,10 @@ class FixedSweep : public PackedBefore, public Selecting {
 
   /// Draws still to come once upstream has ended after n records. Where segments differ
   /// in size, and factor is fractional: at most so many, and exactly once all have
-  /// entered; and at most, where passes leave records out. So an epoch that is taken
+  /// entered; and at most, where records expire. So an epoch that is taken
   /// for done is.
   std::uint64_t remaining(std::uint64_t n) const {
-    const std::uint64_t past = position_.draws + left_out();
+    const std::uint64_t past = position_.draws + expired();
     if (counted_) return *counted_ - past + (n - resident_end_) * schedule_.segments();
     return schedule_.total_draws(n) - past;
   }

@@ -12,17 +12,10 @@ namespace echobuf {
 
 /// The draws of a pass that leaves some of the window's records out.
 struct Selection {
-  static constexpr std::uint32_t kWeighted = std::uint32_t{1} << 31;
-  static constexpr std::uint32_t kPlace = kWeighted - 1;
-
-  std::vector<std::uint32_t> draws;  // places in the window, in the order of the draws;
-                                     // with kWeighted, if `weight` is theirs
-  std::vector<std::uint32_t> uses;   // of each place once the pass is over; none: each
-                                     // is used in every pass
+  std::vector<std::uint32_t> draws;  // places in the window, in the order of the draws
   std::uint64_t first = 0;           // the record at place 0
   std::uint64_t places = 0;          // records in the window
   std::int64_t oldest = 0;           // version: records with lower ones are left out
-  float weight = 1.0F;
 };
 
 /// Of one pass: null, if it leaves nothing out.

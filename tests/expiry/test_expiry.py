@@ -2,19 +2,10 @@
 
 import contextlib
 
-import numpy as np
 import pytest
+from expiry_runs import infos_of, make, next_infos, reference, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selective_runs import (
-    LOSSES,
-    infos_of,
-    make,
-    next_infos,
-    reference,
-    rounded,
-    written,
-)
 
 from helpers import WAIT_S, example, on_device, options, stack
 
@@ -56,7 +47,7 @@ def attempt(buffer):
         return []
 
 
-def run(buffer, expected, versions, size, note):
+def run(buffer, expected, versions, size):
     """Puts what fits and draws what is there, in turn; checks each batch."""
     put = 0
     expected.ended = False
@@ -66,42 +57,22 @@ def run(buffer, expected, versions, size, note):
             expected.put(number, versions[number])
         expected.ended = put == len(versions)
         infos = attempt(buffer)
-        due = expected.batch(size)
-        assert infos == (due and rounded(due))
-        if infos:
-            note(infos)
+        assert infos == expected.batch(size)
         if infos == []:
             return
 
 
 @settings(deadline=None, max_examples=120)
-@given(
-    options(), st.integers(0, 4), VERSIONS, st.integers(2, 9), st.booleans(), st.data()
-)
-def test_draws_are_those_of_the_reference(kwargs, staleness, steps, late, thins, data):
+@given(options(), st.integers(0, 4), VERSIONS, st.integers(2, 9))
+def test_draws_are_those_of_the_reference(kwargs, staleness, steps, late):
     kwargs |= {"max_staleness": staleness, "drop_last": False}
-    if thins:
-        kwargs |= {"reuse": "loss"}
     versions = versions_of(steps, late)
     expected = reference(kwargs, len(versions))
-    losses = data.draw(st.lists(st.sampled_from(LOSSES), min_size=1, max_size=5))
     with make(kwargs) as buffer:
-
-        def note(infos):
-            if thins:
-                indices = [index for index, _, _ in infos]
-                given = [losses[index % len(losses)] for index in indices]
-                expected.report(indices, given)
-                buffer.report(batch_info(indices), given)
-
-        run(buffer, expected, versions, kwargs["batch_size"], note)
+        run(buffer, expected, versions, kwargs["batch_size"])
         stats = buffer.stats()
         assert stats.expired == expected.expired
         assert stats.fresh == len(versions)
-
-
-def batch_info(indices):
-    return type("Info", (), {"index": np.array(indices)})
 
 
 def test_all_are_served_if_none_is_too_old():
@@ -110,7 +81,7 @@ def test_all_are_served_if_none_is_too_old():
         for number in range(10):
             buffer.put(example(number), version=number)
         buffer.close()
-        drawn = [index for batch in buffer for index, _, _ in infos_of(batch)]
+        drawn = [index for batch in buffer for index, _ in infos_of(batch)]
         assert sorted(drawn) == sorted([*range(10)] * 2)
         assert buffer.stats().expired == 0
 
@@ -120,13 +91,13 @@ def test_once_a_version_was_put_older_ones_are_drawn_no_more():
     with make(kwargs) as buffer:
         buffer.put_batch(stack(range(6)), version=[0, 0, 1, 1, 2, 2])
         versions = {0: 0, 1: 0, 2: 1, 3: 1, 4: 2, 5: 2}
-        for index, _, _ in next_infos(buffer):
+        for index, _ in next_infos(buffer):
             assert versions[index] >= 1
         buffer.put(example(6), version=3)
         buffer.close()
         drawn = []
         while infos := next_infos(buffer):
-            drawn += [index for index, _, _ in infos]
+            drawn += [index for index, _ in infos]
         assert set(drawn) == {4, 5, 6}
         stats = buffer.stats()
         assert stats.served + stats.expired == 7 * 4
@@ -139,7 +110,7 @@ def test_a_version_that_goes_back_is_an_old_record():
         for number, version in enumerate([5, 4, 2, 5, 3]):
             buffer.put(example(number), version=version)
         buffer.close()
-        drawn = [index for batch in buffer for index, _, _ in infos_of(batch)]
+        drawn = [index for batch in buffer for index, _ in infos_of(batch)]
         assert sorted(drawn) == sorted([0, 1, 3, 4] * 2)
         assert buffer.stats().expired == 2
 
@@ -151,14 +122,14 @@ def test_if_everything_has_expired_the_epoch_ends():
         for number in range(1, 4):
             buffer.put(example(number), version=3)
         buffer.close()
-        assert next_infos(buffer) == [(0, 0, 1.0), (0, 1, 1.0)]
+        assert next_infos(buffer) == [(0, 0), (0, 1)]
         assert buffer.state_dict()["epoch"] == 1
         assert next_infos(buffer) is None
         assert buffer.stats().expired == 6
         buffer.reset()  # and versions begin again
         buffer.put(example(0), version=1)
         buffer.close()
-        assert next_infos(buffer) == [(0, 0, 1.0), (0, 1, 1.0)]
+        assert next_infos(buffer) == [(0, 0), (0, 1)]
 
 
 def test_a_ring_full_of_old_records_lets_new_ones_in():
@@ -177,7 +148,7 @@ def test_a_ring_full_of_old_records_lets_new_ones_in():
         buffer.close()
         while infos := next_infos(buffer):
             drawn += infos
-        assert drawn == [(0, echo, 1.0) for echo in range(4)]
+        assert drawn == [(0, echo) for echo in range(4)]
         assert buffer.stats().expired == 4 * (put - 1)
 
 

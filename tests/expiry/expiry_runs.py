@@ -1,27 +1,20 @@
-"""Runs of buffers whose passes leave records out, beside the slow reference."""
+"""Runs of buffers whose passes leave out expired records, beside the slow reference."""
 
 import json
 from typing import Any
 
-import numpy as np
-from selection_reference import Info, Selective
+from expiry_reference import Expiring, Info
 
 import echobuf
 from helpers import SPEC, WAIT_S, expected_passes, ids_of, keyed
 
-LOSSES = [k / 8 for k in range(17)]
-"""Sums of these are exact in any order."""
 
-
-def reference(kwargs: dict[str, Any], n: int, epoch: int = 0) -> Selective:
+def reference(kwargs: dict[str, Any], n: int, epoch: int = 0) -> Expiring:
     """The reference of a buffer made with `kwargs`, fed with n examples."""
-    return Selective(
+    return Expiring(
         expected_passes(kwargs, n, epoch),
         keyed(kwargs["seed"], epoch),
-        kwargs["seed"],
-        epoch,
-        kwargs.get("thin", 0.5) if "reuse" in kwargs else None,
-        kwargs.get("max_staleness"),
+        kwargs["max_staleness"],
     )
 
 
@@ -35,15 +28,7 @@ def infos_of(drawn: tuple[Any, echobuf.BatchInfo]) -> list[Info]:
     batch, info = drawn
     assert type(info) is echobuf.BatchInfo
     assert info.index.tolist() == ids_of(batch)
-    assert info.weight.dtype == np.float32
-    return list(
-        zip(info.index.tolist(), info.echo.tolist(), info.weight.tolist(), strict=True)
-    )
-
-
-def rounded(infos: list[Info]) -> list[Info]:
-    """The same with weights of 32 bits."""
-    return [(index, echo, float(np.float32(w))) for index, echo, w in infos]
+    return list(zip(info.index.tolist(), info.echo.tolist(), strict=True))
 
 
 def next_infos(buffer: echobuf.EchoBuffer) -> list[Info] | None:

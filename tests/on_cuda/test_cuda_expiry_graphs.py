@@ -1,4 +1,4 @@
-"""Graphs whose batches passes leave records out of, on the simulated driver."""
+"""Graphs of batches where records expire, on the simulated driver."""
 
 import contextlib
 import itertools
@@ -16,9 +16,8 @@ from test_cuda_graphs import Graph
 SPEC = {"id": echobuf.Field((), np.int64), "row": echobuf.Field((5,), np.uint8)}
 KWARGS = {"batch_size": 4, "window": 16, "factor": 3, "seed": 7, "with_info": True}
 CASES = {
-    "loss": {"reuse": "loss", "thin": 0.6},
-    "expiry": {"max_staleness": 4},
-    "both": {"reuse": "loss", "thin": 0.6, "max_staleness": 5, "factor": 2.5},
+    "plain": {"max_staleness": 4},
+    "fraction": {"max_staleness": 3, "factor": 2.5},
 }
 N = 70
 
@@ -44,14 +43,13 @@ def put_ragged(buffer, first, end):
 
 
 def drawn(batch, info):
-    """A batch, and its report."""
+    """A batch's infos."""
     index = np.array(info.index)
     np.testing.assert_array_equal(np.array(batch["id"]), index)
     if "row" in batch:
         row = (index[:, None] + np.arange(5)).astype(np.uint8)
         np.testing.assert_array_equal(np.array(batch["row"]), row)
-    of_batch = [index.tolist(), *(np.array(leaf).tolist() for leaf in info[1:])]
-    return of_batch, info._replace(index=index)
+    return [np.array(leaf).tolist() for leaf in info]
 
 
 class Served:
@@ -61,7 +59,7 @@ class Served:
         next_batch: draws one with no wait, or raises TimeoutError or StopIteration.
     """
 
-    def __init__(self, buffer, produce, next_batch, reports):
+    def __init__(self, buffer, produce, next_batch):
         self.batches = []
         first = 0
         for number in itertools.cycle([3, 1, 5, 4, 2]):
@@ -71,18 +69,11 @@ class Served:
                 break
             with contextlib.suppress(TimeoutError):
                 for _ in range(5):
-                    self._draw(buffer, next_batch, reports, 0)
+                    self.batches.append(drawn(*next_batch(0)))
         buffer.close()
         with contextlib.suppress(StopIteration):
             while True:
-                self._draw(buffer, next_batch, reports, WAIT_S)
-
-    def _draw(self, buffer, next_batch, reports, timeout):
-        batch, info = drawn(*next_batch(timeout))
-        self.batches.append(batch)
-        if reports:
-            loss = (info.index * 7919 % 13).astype(np.float32)
-            buffer.report(info, loss)
+                self.batches.append(drawn(*next_batch(WAIT_S)))
 
 
 def replays(buffer, graph, out, stream):
@@ -106,7 +97,7 @@ def on_cpu(spec, kwargs, produce):
         def next_batch(timeout):
             return buffer.next_batch(timeout=timeout)
 
-        return Served(buffer, produce, next_batch, "reuse" in kwargs).batches
+        return Served(buffer, produce, next_batch).batches
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -121,7 +112,7 @@ def test_replays_are_the_draws_of_the_cpu(simulation, case):
         with graph:
             assert buffer.next_batch(out=out, stream=stream) is out
         next_batch = replays(buffer, graph, out, stream)
-        batches = Served(buffer, put, next_batch, "reuse" in kwargs).batches
+        batches = Served(buffer, put, next_batch).batches
         graph.close()
     del out, next_batch
     assert batches == on_cpu(SPEC, kwargs, put)
@@ -129,7 +120,7 @@ def test_replays_are_the_draws_of_the_cpu(simulation, case):
 
 
 @pytest.mark.parametrize("form", ["packed", "padded"])
-@pytest.mark.parametrize("case", ["loss", "expiry"])
+@pytest.mark.parametrize("case", CASES)
 def test_replays_of_ragged_leaves_are_too(simulation, case, form):
     stream = simulation.stream()
     kwargs = KWARGS | CASES[case] | {"payload_bytes": 1500, "ragged": form}
@@ -142,7 +133,7 @@ def test_replays_of_ragged_leaves_are_too(simulation, case, form):
         with graph:
             buffer.next_batch(out=(batch, info), stream=stream)
         next_batch = replays(buffer, graph, (batch, info), stream)
-        batches = Served(buffer, put_ragged, next_batch, "reuse" in kwargs).batches
+        batches = Served(buffer, put_ragged, next_batch).batches
         graph.close()
     del batch, info, next_batch
     assert batches == on_cpu(RAGGED, kwargs, put_ragged)
