@@ -99,7 +99,7 @@ tests() {
 }
 
 contract() {
-  local tried=(--real-device tests/{buffer,structure,reuse,ragged,loader,on_torch,on_jax})
+  local tried=(--real-device tests/{buffer,structure,expiry,ragged,loader,on_torch,on_jax})
   [ -z "$simulated" ] || tried=(--real-device --stand-in tests/buffer/test_batches.py
     tests/structure/test_structure.py tests/ragged/test_ragged_out.py)
   ! "$python" -c "import xdist" > /dev/null 2>&1 || tried+=(-n "$cores")

@@ -108,14 +108,6 @@ class _Reader:
         nn.functional.cross_entropy(scores, labels).backward()
         self._optimiser.step()
 
-    def weighted_step(self, weight: Tensor, images: Tensor, labels: Tensor) -> Tensor:
-        self._optimiser.zero_grad()
-        scores = self._network(_normalised(images))
-        losses = nn.functional.cross_entropy(scores, labels, reduction="none")
-        (losses * weight).mean().backward()
-        self._optimiser.step()
-        return losses.detach()
-
     @torch.inference_mode()
     def error(self) -> float:
         chunks = zip(

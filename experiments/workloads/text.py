@@ -99,30 +99,16 @@ class _Writer:
         self._loss(windows).backward()
         self._optimiser.step()
 
-    def weighted_step(self, weight: Tensor, windows: Tensor) -> Tensor:
-        self._optimiser.zero_grad()
-        losses = self._losses(windows).mean(1)
-        (losses * weight).mean().backward()
-        self._optimiser.step()
-        return losses.detach()
-
     @torch.inference_mode()
     def error(self) -> float:
         return float(self._loss(self._held_out)) / math.log(2.0)
 
     def _loss(self, windows: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(*self._scores(windows))
-
-    def _losses(self, windows: Tensor) -> Tensor:
-        scores, symbols = self._scores(windows)
-        losses = nn.functional.cross_entropy(scores, symbols, reduction="none")
-        return losses.reshape(len(windows), -1)
-
-    def _scores(self, windows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return scores of symbols, a row for each place, and the right symbols."""
         symbols = windows.long()
         scores = self._network(symbols[:, :-1])
-        return scores.reshape(-1, _SYMBOLS), symbols[:, 1:].reshape(-1)
+        return nn.functional.cross_entropy(
+            scores.reshape(-1, _SYMBOLS), symbols[:, 1:].reshape(-1)
+        )
 
 
 class _Network(nn.Module):

@@ -22,13 +22,6 @@ class Learner(Protocol):
     def step(self, *leaves: Any) -> None:
         """Train on one batch."""
 
-    def weighted_step(self, weight: Any, *leaves: Any) -> Any:
-        """Train on the mean of the losses of a batch, each times its weight.
-
-        Returns:
-            The loss of each example, without its weight.
-        """
-
     def error(self) -> float:
         """Return the loss on the held-out examples; not finite if training diverged."""
 

@@ -1,15 +1,13 @@
-"""Draws that leave records out: what `reuse="loss"` and `max_staleness=` add.
+"""Draws of records that may expire: what `max_staleness=` adds.
 
-Batches of 256 records of 136 bytes, drawn from 8,192 and from 100,000: plain, with
-infos, with `reuse="loss"` where the losses of all batches are reported, uniform ones,
-and with `max_staleness=` where nothing expires. Each draw is timed, that which begins
-a pass among them, and so is each report, apart. In one process, by turns.
+Batches of 256 records of 136 bytes, drawn from 8,192 and from 100,000: plain, and with
+`max_staleness=` where nothing expires. Each draw is timed, that which begins a pass
+among them. In one process, by turns.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import statistics
 import time
 from pathlib import Path
@@ -28,21 +26,12 @@ WINDOWS = (8_192, 100_000)
 FACTORS = (2, 8)
 ROUNDS = 60
 DRAWS = 400  # at least, of a round
-LOSSES = 1_024  # batches of losses, drawn ahead
 
 SPEC = {"x": echobuf.Field(32, np.float32), "y": echobuf.Field((), np.int64)}
 CANDIDATES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "with_info": {"with_info": True},
-    "reuse": {"with_info": True, "reuse": "loss"},
     "max_staleness": {"max_staleness": 2**40},
 }
-PAIRS = (
-    ("reuse", "with_info"),
-    ("reuse", "plain"),
-    ("with_info", "plain"),
-    ("max_staleness", "plain"),
-)
 
 
 def timer_seconds() -> float:
@@ -68,10 +57,6 @@ class Draws:
             "x": np.zeros((window // factor, 32), np.float32),
             "y": np.arange(window // factor),
         }
-        self._reports = arguments.get("reuse") is not None
-        self._chance = itertools.cycle(
-            np.random.default_rng(1).random((LOSSES, BATCH), np.float32)
-        )
         self._versioned = "max_staleness" in arguments
         self._version = 0
         self._buffer = echobuf.EchoBuffer(
@@ -83,7 +68,6 @@ class Draws:
         self._put()
         if into:
             self._out = self._buffer.next_batch()
-        self.report_s: list[float] = []
         self.first_s: list[float] = []
         for _ in range(2 * factor):
             self._pass()
@@ -115,20 +99,13 @@ class Draws:
         self._put()
         buffer, out, clock = self._buffer, self._out, time.perf_counter
         next_batch = buffer.next_batch
-        spent, reported = [], []
+        spent = []
         while True:  # the first draw, in which the pass begins, before any `ready()`
             begun = clock()
-            drawn = next_batch(out)
+            next_batch(out)
             spent.append(clock() - begun)
-            if self._reports:
-                losses = next(self._chance)
-                begun = clock()
-                buffer.report(drawn[1], losses)
-                reported.append(clock() - begun)
             if not buffer.ready():
                 break
-        if reported:
-            self.report_s.append(statistics.median(reported))
         self.first_s.append(spent[0])
         return spent
 
@@ -152,20 +129,16 @@ def compare(
     for name, each in draws.items():
         first = statistics.median(each.first_s) - timer
         figures[f"{name}_first_of_pass_us"] = first * 1e6
-    reports = statistics.median(draws["reuse"].report_s) - timer
-    figures["report_us"] = reports * 1e6
-    for name, base in PAIRS:
-        ratio = paired_ratio(times[name], times[base])
-        figures[f"{name}_over_{base}"] = ratio.median
-        figures[f"{name}_over_{base}_range"] = ratio.range
+    ratio = paired_ratio(times["max_staleness"], times["plain"])
+    figures["max_staleness_over_plain"] = ratio.median
+    figures["max_staleness_over_plain_range"] = ratio.range
     return figures
 
 
 def show(figures: dict[str, Any]) -> str:
     """Return a line."""
     times = ", ".join(f"{name} {figures[name + '_us']:.2f} us" for name in CANDIDATES)
-    ratios = ", ".join(f"{a}/{b} {figures[f'{a}_over_{b}']:.3f}" for a, b in PAIRS)
-    return f"{times}; report {figures['report_us']:.2f} us; {ratios}"
+    return f"{times}; ratio {figures['max_staleness_over_plain']:.3f}"
 
 
 def main() -> None:
@@ -188,7 +161,7 @@ def main() -> None:
                 ] = figures
                 print(f"window {window}, factor {factor}, {kind}: {show(figures)}")
     write_figures(
-        "selective_draw",
+        "expiry",
         options.out,
         {"batch_size": BATCH, "timer_us": timer * 1e6, "window": results},
         taken_in=about,

@@ -1,1 +1,0 @@
-"""Reuse by losses: the parts of `experiments/loss_reuse.py`."""
