@@ -23,8 +23,8 @@ import numpy as np
 
 import echobuf
 from echobuf import _core
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from echobuf.cuda.device import set_opener
 from echobuf.cuda.losses import Losses
 from echobuf.spec import Spec

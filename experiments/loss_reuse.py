@@ -20,8 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from fresh.exploration import explore, processes, resumed
 from fresh.rates import rate_of
 from fresh.report import SETTINGS, about_workload, outcome_of
