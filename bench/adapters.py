@@ -23,9 +23,9 @@ import torch
 
 import echobuf.jax
 import echobuf.torch
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.bench.rounds import paired_ratio
+from echobuf.cli.environment import environment
 from sampling import RESULTS
 
 BATCH, WINDOW = 32, 64

@@ -7,7 +7,7 @@ time: while the last window is drained nothing is read.
 """
 
 from echobuf.cli.bench import Candidate, Question
-from echobuf.cli.bench.options import make_parser, run
+from running import make_parser, run
 from sampling import HERE, RESULTS
 
 TARGET = "peers.data_loader_of_pairs"

@@ -19,9 +19,9 @@ from typing import Any
 
 import chains
 from echobuf.cli.bench import Candidate, Question, measure, print_table
-from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.options import make_parser, select
-from echobuf.cli.bench.report import summary, write_figures
+from echobuf.cli.bench.report import figures, write_figures
+from echobuf.cli.environment import environment
+from running import make_parser, select
 from sampling import HERE, RESULTS
 
 NAME = "augment_chains"
@@ -170,7 +170,7 @@ def main() -> None:
         outcomes = measure(asked, options.rounds)
         if not options.markdown:
             print_table(asked, outcomes)
-        results[asked.name] = summary(asked, outcomes)
+        results[asked.name] = figures(asked, outcomes)["results"]
     every, all_missing = chosen([])
     order = [chain.title for chain in every]
     results = {name: results[name] for name in order if name in results}

@@ -4,7 +4,7 @@ To float32 [3, 224, 224], one thread. Needs `bench/requirements-augment.txt`.
 """
 
 from augmenting import question
-from echobuf.cli.bench.options import make_parser, run
+from running import make_parser, run
 from sampling import RESULTS
 
 QUESTION = question("augment_crop", "crop")

@@ -6,7 +6,7 @@ with antialiasing, OpenCV and albumentations without, as they have it. Needs
 """
 
 from augmenting import question
-from echobuf.cli.bench.options import make_parser, run
+from running import make_parser, run
 from sampling import RESULTS
 
 QUESTION = question("augment_resized", "resized")

@@ -5,8 +5,8 @@ thread is its rate over that of the same candidate without one.
 """
 
 from echobuf.cli.bench import Candidate
-from echobuf.cli.bench.options import make_parser, run
-from echobuf.cli.bench.questions import beside, busy_thread
+from echobuf.cli.bench.questions import BUSY, beside
+from running import make_parser, run
 from sampling import RESULTS, with_peers
 
 FEW = {"batches": 10}  # a call may take the 5 ms for which a thread may keep the GIL
@@ -19,7 +19,7 @@ PEERS = (
     Candidate("DataLoader", "peers.torch_dataloader:Loading", FEW),
 )
 
-QUESTION = with_peers(busy_thread(), *(c for peer in PEERS for c in beside(peer)))
+QUESTION = with_peers(BUSY, *(c for peer in PEERS for c in beside(peer)))
 
 if __name__ == "__main__":
     run(QUESTION, make_parser(__doc__, RESULTS).parse_args())

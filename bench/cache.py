@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from echobuf.cache import CachedDataset
-from echobuf.cli.bench.options import make_parser
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.bench.rounds import paired_ratio
+from running import make_parser
 from sampling import RESULTS
 
 SHARES = (0.35, 0.5, 0.65)

@@ -17,10 +17,10 @@ from typing import Any
 
 from echobuf.analysis import cluster
 from echobuf.analysis.cluster import Costs
-from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.options import make_parser
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from rank_machine import MODES, Job, Machine, sources
+from running import make_parser
 from sampling import RESULTS
 
 LOCAL_BATCH = 64

@@ -7,8 +7,8 @@ candidate that claims exact use is checked for it.
 """
 
 from echobuf.cli.bench import Candidate
-from echobuf.cli.bench.options import make_parser, run
-from echobuf.cli.bench.questions import echoing
+from echobuf.cli.bench.questions import ECHOING
+from running import make_parser, run
 from sampling import REPLAY, RESULTS, with_peers
 
 STREAMS = (
@@ -26,7 +26,7 @@ STREAMS = (
 )
 
 QUESTION = with_peers(
-    echoing(),
+    ECHOING,
     *(Candidate(name, f"peers.{module}:Echo") for name, module in REPLAY.items()),
     *STREAMS,
 )

@@ -7,14 +7,14 @@ candidate that claims exact use is checked for it.
 """
 
 from echobuf.cli.bench import Candidate
-from echobuf.cli.bench.options import make_parser, run
-from echobuf.cli.bench.questions import examples
+from echobuf.cli.bench.questions import EXAMPLES
+from running import make_parser, run
 from sampling import RESULTS, with_peers
 
 TARGET = "peers.echoed_examples:"
 
 QUESTION = with_peers(
-    examples(),
+    EXAMPLES,
     Candidate("cpprb", TARGET + "Cpprb"),
     Candidate("DataLoader", TARGET + "Loader"),
     Candidate("webdataset", TARGET + "Webdataset"),

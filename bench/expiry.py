@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import echobuf
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.bench.rounds import paired_ratio
+from echobuf.cli.environment import environment
 from sampling import RESULTS
 
 BATCH = 256

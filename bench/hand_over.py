@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cli.bench.options import make_parser
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.bench.rounds import paired_ratio
 from hand_over_native import QUEUES, Native, versions
 from hand_over_python import python_latencies
+from running import make_parser
 from sampling import RESULTS
 
 SIZES = (8, 136)

@@ -12,7 +12,7 @@ worst order one waits during all long items of the other.
 """
 
 from echobuf.cli.bench import Candidate, Question
-from echobuf.cli.bench.options import make_parser, run
+from running import make_parser, run
 from sampling import HERE, RESULTS
 
 TARGET = "peers.tailed_items:"

@@ -4,11 +4,11 @@ The yardstick is a plain copy of the same bytes by one thread, into memory that 
 `numpy.copyto` of 256 consecutive images.
 """
 
-from echobuf.cli.bench.options import make_parser, run
-from echobuf.cli.bench.questions import images
+from echobuf.cli.bench.questions import IMAGES
+from running import make_parser, run
 from sampling import RESULTS, replay, select, with_peers
 
-QUESTION = with_peers(images(), *select(), *replay())
+QUESTION = with_peers(IMAGES, *select(), *replay())
 
 if __name__ == "__main__":
     run(QUESTION, make_parser(__doc__, RESULTS).parse_args())

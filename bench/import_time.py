@@ -13,8 +13,8 @@ import subprocess
 import sys
 from importlib.metadata import version
 
-from echobuf.cli.bench.options import make_parser
 from echobuf.cli.bench.report import write_figures
+from running import make_parser
 from sampling import RESULTS
 
 FRAMEWORKS = ("torch", "jax", "cupy", "tensorflow")

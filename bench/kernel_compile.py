@@ -19,12 +19,12 @@ import numpy as np
 import echobuf
 from echobuf import transforms as t
 from echobuf._engine.output import make_output_spec
-from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.options import make_parser
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from echobuf.cuda import codegen, nvrtc
 from echobuf.cuda.side_by_side import side_by_side
 from echobuf.spec import make_spec
+from running import make_parser
 from sampling import RESULTS
 
 ARCHITECTURE = "-arch=sm_90"

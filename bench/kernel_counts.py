@@ -22,8 +22,8 @@ from rich.table import Table
 
 from counts.cases import CASES, Case
 from counts.machine_code import blocks_at_once, codes_of
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from echobuf.cuda.simulated_driver import Traffic
 
 ARCHITECTURE = "sm_90"

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from sampling import RESULTS
 
 SHAPE = (64, 64, 3)

@@ -25,9 +25,9 @@ import numpy as np
 from rich.console import Console
 
 import echobuf
-from echobuf.cli.bench.options import make_parser
 from echobuf.cli.bench.report import write_figures
 from echobuf.metrics import Monitor, Progress, Prometheus, Sink, TensorBoard, metrics_of
+from running import make_parser
 from sampling import RESULTS
 
 STEP_S = 1e-3

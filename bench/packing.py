@@ -16,8 +16,8 @@ import sys
 from typing import Any
 
 from echobuf.cli.bench import Candidate, Question, measure
-from echobuf.cli.bench.options import make_parser, select
 from echobuf.cli.bench.report import figures, print_table, write_figures
+from running import make_parser, select
 from sampling import HERE, RESULTS
 
 TARGET = "peers.pack_rows"

@@ -20,9 +20,9 @@ import numpy as np
 
 from echobuf import EchoLoader
 from echobuf.analysis import Report, analyze
-from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.pacing import AddedDelays, Step, Upstream, harness_s, train
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
+from pacing import AddedDelays, Step, Upstream, harness_s, train
 from sampling import RESULTS
 
 BATCH = 32

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import echobuf
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from echobuf.cuda.device import set_opener
 from null_device import NullDevice, built
 

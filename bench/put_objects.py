@@ -21,9 +21,9 @@ import numpy as np
 import torch
 
 import echobuf
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.bench.rounds import paired_ratio
+from echobuf.cli.environment import environment
 from sampling import RESULTS
 
 ROUNDS, CALLS = 40, 4096

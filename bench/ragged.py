@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 from echobuf.cli.bench import Candidate, Question, measure
-from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.options import make_parser, select
 from echobuf.cli.bench.report import figures, print_table, write_figures
+from echobuf.cli.environment import environment
 from ragged_memory import memories, print_memories
 from ragged_puts import print_puts, puts
+from running import make_parser, select
 from sampling import HERE, RESULTS
 
 ROWS, TORCH = "peers.ragged_rows", "peers.ragged_torch"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from echobuf.analysis.cluster import Costs
-from echobuf.cli.bench.pacing import PacedWork
+from pacing import PacedWork
 
 SEED = 11
 AHEAD = 4  # batches that a rank may be ahead of the others

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.bench.rounds import paired_ratio
+from echobuf.cli.environment import environment
 from sampling import RESULTS
 
 EXAMPLES, SECONDS, BATCH, WINDOW = 800, 0.002, 16, 128

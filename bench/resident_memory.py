@@ -20,8 +20,8 @@ import time
 import numpy as np
 
 from echobuf import ClosedError, EchoBuffer, Field
-from echobuf.cli.bench.options import make_parser
 from echobuf.cli.bench.report import write_figures
+from running import make_parser
 from sampling import RESULTS
 
 BATCH = 256

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from echobuf.cli.bench import Candidate, Question
-from echobuf.cli.bench.options import make_parser, select
 from echobuf.cli.bench.report import figures, print_table, write_figures
 from echobuf.cli.bench.rounds import measure
+from running import make_parser, select
 from sampling import HERE, RESULTS
 
 TARGET = "peers.rollout_windows:"

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from echobuf import EchoLoader, serve
-from echobuf.cli.bench.options import make_parser
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.bench.rounds import paired_ratio
+from running import make_parser
 from sampling import RESULTS
 
 NAME = "bench"

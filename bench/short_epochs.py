@@ -14,9 +14,9 @@ import time
 from dataclasses import asdict, dataclass
 
 from echobuf import EchoLoader
-from echobuf.cli.bench.options import make_parser
-from echobuf.cli.bench.pacing import AddedDelays, Step, Upstream, harness_s, train
 from echobuf.cli.bench.report import write_figures
+from pacing import AddedDelays, Step, Upstream, harness_s, train
+from running import make_parser
 from sampling import RESULTS
 
 BATCH = 32

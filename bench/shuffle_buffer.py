@@ -5,7 +5,7 @@ are in the time. What comes out is checked once: each row, once.
 """
 
 from echobuf.cli.bench import Candidate, Question
-from echobuf.cli.bench.options import make_parser, run
+from running import make_parser, run
 from sampling import HERE, RESULTS
 
 TARGET = "peers.shuffle_rows"

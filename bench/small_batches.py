@@ -4,11 +4,11 @@ A record is a float32[32] and an int64. The time is that from Python; making the
 order is inside it, unless the name of a candidate says that the order is given.
 """
 
-from echobuf.cli.bench.options import make_parser, run
-from echobuf.cli.bench.questions import small
+from echobuf.cli.bench.questions import SMALL
+from running import make_parser, run
 from sampling import RESULTS, replay, select, with_peers
 
-QUESTION = with_peers(small(), *select(), *replay())
+QUESTION = with_peers(SMALL, *select(), *replay())
 
 if __name__ == "__main__":
     run(QUESTION, make_parser(__doc__, RESULTS).parse_args())

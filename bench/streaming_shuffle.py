@@ -14,8 +14,8 @@ import numpy as np
 
 import echobuf
 from echobuf.cli.bench import Candidate, Question
-from echobuf.cli.bench.options import make_parser, run
 from echobuf.cli.bench.report import write_figures
+from running import make_parser, run
 from sampling import HERE, RESULTS
 
 TARGET = "peers.stream_shuffle"

@@ -22,9 +22,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.bench.rounds import paired_ratio
+from echobuf.cli.environment import environment
 from sampling import RESULTS
 
 BATCH, STEPS, WINDOW = 32, 96, 8 * 32

@@ -11,7 +11,7 @@ image and sends its descriptor over a socket; to batches 3 times DataLoader's wo
 """
 
 from echobuf.cli.bench import Candidate, Question
-from echobuf.cli.bench.options import make_parser, run
+from running import make_parser, run
 from sampling import HERE, RESULTS
 
 TARGET = "peers.worker_processes:"

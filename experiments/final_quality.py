@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from echobuf.cli.bench.environment import environment
+from echobuf.cli.environment import environment
 from fresh.exploration import explore, processes, resumed
 from fresh.run import EVALUATE_EVERY
 from options import add_budget, make_parser

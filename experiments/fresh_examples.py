@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from echobuf.cli.bench.environment import environment
+from echobuf.cli.environment import environment
 from fresh import run as running
 from fresh.conditions import conditions
 from fresh.exploration import explore, processes, resumed

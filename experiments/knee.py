@@ -12,16 +12,20 @@ the same loops cost for a fresh example with puts and draws that do nothing.
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from echobuf import EchoBuffer, Field
-from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.pacing import AddedDelays, Step, Upstream, fill, harness_s, train
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from options import make_parser
 from two_lines import TwoLines, fit
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
+from pacing import AddedDelays, Step, Upstream, fill, harness_s, train
 
 BATCH = 32
 WINDOW = 512

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from laggards.echoes import Cell
 from laggards.problem import Problem, make
 from laggards.tuning import ABOVE, GROUPS, SEEDS, reached, tuned_rate

@@ -21,8 +21,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from fresh.conditions import FACTORS, Condition, opposite_conditions
 from fresh.exploration import OutOfTimeError, explore, processes
 from fresh.rates import SEEDS, rate_of

@@ -22,12 +22,12 @@ from dataclasses import replace
 
 import torch
 
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.demo.session import opened
 from echobuf.cli.demo.settings import Condition, Settings
 from echobuf.cli.demo.training import TrainingTask
 from echobuf.cli.demo.upstream import ServerProcess
+from echobuf.cli.environment import environment
 from network_picture import draw
 from network_summary import has_figure, summary, text
 from network_tuning import SEED, best, tune, wide_enough

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from echobuf.cli.bench.environment import environment
+from echobuf.cli.environment import environment
 from options import make_parser
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "packed_lm" / "train.py"

@@ -17,8 +17,8 @@ import statistics
 from dataclasses import asdict
 from typing import Any
 
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from options import make_parser
 from shuffles.accuracy import BATCH, FRESH, Run
 from shuffles.conditions import KINDS, Condition, distinct_share

@@ -24,8 +24,8 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_figures
+from echobuf.cli.environment import environment
 from fresh.exploration import OutOfTimeError, processes, resumed
 from fresh.run_log import RunLog
 from options import add_budget, make_parser

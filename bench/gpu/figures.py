@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ask import Answer, Question
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.report import write_json
 from echobuf.cli.bench.rounds import paired_ratio
+from echobuf.cli.environment import environment
 from place import Place
 
 _PACKAGES = (

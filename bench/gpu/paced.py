@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from echobuf.cli.bench.pacing import PacedWork
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from pacing import PacedWork
 
 
 class Paced:

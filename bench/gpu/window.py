@@ -8,7 +8,7 @@ import numpy as np
 
 from ask import Settings
 from echobuf import EchoBuffer, Field
-from echobuf.cli.bench.candidates.base import Records, check_batch, make_records
+from echobuf.cli.bench.candidates.records import Records, check_batch, make_records
 from place import Place
 
 FACTOR = 8

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from echobuf.cli.bench.candidates.base import (
-    REPLAY,
-    Records,
-    ReplayEchoing,
-    Sampling,
-    Store,
-)
+from echobuf.cli.bench.candidates.records import Records
+from echobuf.cli.bench.candidates.sampling import Sampling
+from peers.replay import REPLAY, ReplayEchoing
 
 GUARANTEES = (
     *REPLAY,
@@ -19,7 +15,7 @@ GUARANTEES = (
 )
 
 
-class Cpprb(Store):
+class Cpprb:
     """`cpprb.ReplayBuffer` with the dtypes of the records."""
 
     packages = ("cpprb", "numpy")

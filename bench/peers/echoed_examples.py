@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from echobuf.cli.bench.candidates.base import REPLAY
-from echobuf.cli.bench.candidates.examples import TIMED, EchoingExamples
+from echobuf.cli.bench.candidates.echoing import TIMED, Echoing
+from peers.replay import REPLAY
 from peers.torch_dataloader import shuffled
 from peers.webdataset_pipeline import pipeline
 
@@ -18,7 +18,7 @@ BUFFERED = (
 )
 
 
-class Loader(EchoingExamples):
+class Loader(Echoing):
     """A DataLoader without workers, which collates examples itself."""
 
     packages = ("torch", "numpy")
@@ -39,7 +39,7 @@ class Loader(EchoingExamples):
         return iter(self.loader)
 
 
-class Webdataset(EchoingExamples):
+class Webdataset(Echoing):
     """A pipeline of a repeating stage, `shuffle` and `batched`."""
 
     packages = ("webdataset", "numpy")
@@ -52,7 +52,7 @@ class Webdataset(EchoingExamples):
         return iter(self.pipeline)
 
 
-class Cpprb(EchoingExamples):
+class Cpprb(Echoing):
     """`add` of each example, and as many draws as e wants, uniform."""
 
     packages = ("cpprb", "numpy")
@@ -81,7 +81,7 @@ class Cpprb(EchoingExamples):
                 yield drawn["image"], drawn["label"]
 
 
-class TfData(EchoingExamples):
+class TfData(Echoing):
     """`from_generator`, `flat_map(repeat)` and `shuffle`."""
 
     packages = ("tensorflow-cpu", "numpy")

@@ -14,13 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cli.bench.candidates.base import (
-    REPLAY,
-    Records,
-    ReplayEchoing,
-    Sampling,
-    Store,
-)
+from echobuf.cli.bench.candidates.records import Records
+from echobuf.cli.bench.candidates.sampling import Sampling
+from peers.replay import REPLAY, ReplayEchoing
 
 GUARANTEES = (
     *REPLAY,
@@ -29,7 +25,7 @@ GUARANTEES = (
 )
 
 
-class Rlox(Store):
+class Rlox:
     """`rlox.ReplayBuffer`, filled with `push_batch`."""
 
     packages = ("rlox", "numpy")

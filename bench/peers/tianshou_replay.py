@@ -6,13 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cli.bench.candidates.base import (
-    REPLAY,
-    Records,
-    ReplayEchoing,
-    Sampling,
-    Store,
-)
+from echobuf.cli.bench.candidates.records import Records
+from echobuf.cli.bench.candidates.sampling import Sampling
+from peers.replay import REPLAY, ReplayEchoing
 
 GUARANTEES = (
     *REPLAY,
@@ -22,7 +18,7 @@ GUARANTEES = (
 FIELDS = ("obs", "act")  # the first field of a record, and the second
 
 
-class Tianshou(Store):
+class Tianshou:
     """Filled as a whole, since `add` takes one transition at a time."""
 
     packages = ("tianshou", "numpy")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from auto_trial.clock import Run, run_auto
 from auto_trial.upstreams import Scenario, Shape, Upstream
 from echobuf import EchoLoader
-from echobuf.cli.bench import pacing
-from echobuf.cli.bench.pacing import PacedWork
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+import pacing
 
 NAMES = (
     "steady, R 4",
@@ -59,7 +62,7 @@ def run_real(upstream: Upstream, shape: Shape, unit_s: float) -> Compared:
         factor="auto",
         max_factor=shape.max_factor,
     )
-    pace = PacedWork()
+    pace = pacing.PacedWork()
     start = time.perf_counter()
     waited = 0.0
     epoch = iter(loader)

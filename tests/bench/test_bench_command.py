@@ -7,19 +7,17 @@ import pytest
 
 from echobuf.cli.bench import command, questions
 from echobuf.cli.bench.report import print_table
-from echobuf.cli.bench.rounds import Failed, Measured, Ratio
+from echobuf.cli.bench.rounds import Outcome, Ratio
 from echobuf.cli.main import main
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    def question():
-        small = questions.small()
-        kept = tuple(c for c in small.candidates if c.name in ("plain copy", "echobuf"))
-        settings = {**small.settings, "records": 1000, "batch": 10, "batches": 50}
-        return replace(small, candidates=kept, settings=settings, settle_s=0)
-
-    monkeypatch.setitem(questions.QUESTIONS, "small", (question, "small records"))
+    small = questions.SMALL
+    kept = tuple(c for c in small.candidates if c.name in ("plain copy", "echobuf"))
+    settings = {**small.settings, "records": 1000, "batch": 10, "batches": 50}
+    question = replace(small, candidates=kept, settings=settings, settle_s=0)
+    monkeypatch.setitem(questions.QUESTIONS, "small", question)
     assert command.QUESTIONS is questions.QUESTIONS
 
 
@@ -35,11 +33,9 @@ def test_a_run_measures_and_draws_the_chart(tiny, tmp_path, capsys):
 
 
 def test_a_candidate_that_fails_is_named_and_counts(monkeypatch, tmp_path, capsys):
-    def broken():
-        small = questions.small()
-        return replace(small, settings={**small.settings, "records": 10})
-
-    monkeypatch.setitem(questions.QUESTIONS, "small", (broken, "small records"))
+    small = questions.SMALL
+    broken = replace(small, settings={**small.settings, "records": 10})
+    monkeypatch.setitem(questions.QUESTIONS, "small", broken)
     assert main(["bench", "small", "--rounds", "1", "--out", str(tmp_path)]) == 1
     assert "echobuf: no figure" in capsys.readouterr().out
 
@@ -53,15 +49,15 @@ def test_a_folder_that_cannot_be_made_is_bad_usage(tmp_path, capsys):
 @pytest.fixture(scope="module")
 def measured():
     """Outcomes with the longest names and figures that there are."""
-    question = questions.QUESTIONS["echoing"][0]()
+    question = questions.ECHOING
     row = {"seconds": 2.5, "units": 123_456, "cpu_s": 5.0, "peak_bytes": 10**11}
     row |= {"minor_faults": 1_234_567, "major_faults": 0}
     outcomes = {
-        c.name: Measured(c, {}, [row] * 3, Ratio(0.5, 0.4, 0.6))
+        c.name: Outcome(c, {}, [row] * 3, Ratio(0.5, 0.4, 0.6))
         for c in question.candidates
     }
     last = question.candidates[-1]
-    outcomes[last.name] = Failed(last, "round", "it broke " * 30)
+    outcomes[last.name] = Outcome(last, failed_at="round", reason="it broke " * 30)
     return question, outcomes
 
 

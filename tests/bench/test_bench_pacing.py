@@ -6,19 +6,24 @@ from types import SimpleNamespace
 
 import pytest
 
-from echobuf.cli.bench import pacing
-from echobuf.cli.bench.pacing import PacedWork
 from scripts import BENCH, importable
 
 US = 1e-6
 OVERSHOOT_S = 60 * US
 
 
+@pytest.fixture
+def pacing(monkeypatch):
+    with importable(monkeypatch, BENCH) as load:
+        yield load("pacing")
+
+
 class Clock:
     """A clock that only sleeps and calls move; each sleep overshoots."""
 
-    def __init__(self):
+    def __init__(self, pacing):
         self.now = 0.0
+        self.pace = lambda: pacing.PacedWork(self, self.sleep)
 
     def __call__(self):
         return self.now
@@ -30,13 +35,10 @@ class Clock:
     def pass_by(self, seconds):
         self.now += seconds
 
-    def pace(self):
-        return PacedWork(self, self.sleep)
-
 
 @pytest.fixture
-def clock():
-    return Clock()
+def clock(pacing):
+    return Clock(pacing)
 
 
 def near(units, unit_s):
@@ -82,7 +84,7 @@ class Served:
 
 
 @pytest.mark.parametrize("added_us", [0, 50])
-def test_time_of_draws_is_in_the_time_of_the_training_loop(clock, added_us):
+def test_time_of_draws_is_in_the_time_of_the_training_loop(pacing, clock, added_us):
     batches = Served(clock, 1000, draw_s=added_us * US)
     step = pacing.Step(600 * US, clock.pace())
     assert pacing.train(batches, step) == 32 * 1000
@@ -90,29 +92,29 @@ def test_time_of_draws_is_in_the_time_of_the_training_loop(clock, added_us):
 
 
 @pytest.mark.parametrize("added_us", [0, 50])
-def test_time_of_puts_is_in_the_time_of_the_filling_loop(clock, added_us):
+def test_time_of_puts_is_in_the_time_of_the_filling_loop(pacing, clock, added_us):
     buffer = Served(clock, put_s=added_us * US)
     pacing.fill(pacing.Upstream([150 * US] * 1000, clock.pace), buffer)
     assert buffer.closed
     assert clock.now == near(1000, (150 + added_us) * US)
 
 
-def test_slowed_items_come_so_much_later(clock):
+def test_slowed_items_come_so_much_later(pacing, clock):
     def ticking():
         clock.pass_by(US)
         return clock()
 
     began = []
-    for item in pacing.SlowedIterator("abc", 50 * US, ticking):
+    for item in pacing.SlowedIterable("abc", 50 * US, ticking):
         began.append((item, round(clock.now / (50 * US))))
     assert began == [("a", 1), ("b", 2), ("c", 3)]
 
 
-def test_the_no_op_candidate_reads_all_of_upstream_and_serves_all_draws():
+def test_the_no_op_candidate_reads_all_of_upstream_and_serves_all_draws(pacing):
     read, before = [], threading.active_count()
     for _ in range(2):
         upstream = (read.append(number) for number in range(100))
-        assert len(list(pacing.NoOpLoader(upstream, 7))) == 7
+        assert len(list(pacing.no_op_batches(upstream, 7))) == 7
     assert read == [*range(100)] * 2
     assert threading.active_count() == before
 
@@ -131,10 +133,10 @@ class Costly:
     ("delay_s", "step_s", "harness_s"), [(0.25, 0.5, 0.5), (0.25, 0.75, 0.375)]
 )
 def test_the_harness_costs_what_is_beyond_the_work_of_the_slower_side(
-    monkeypatch, delay_s, step_s, harness_s
+    monkeypatch, pacing, delay_s, step_s, harness_s
 ):
     monkeypatch.setattr(pacing, "time", Costly(10.0, 13.0))
-    monkeypatch.setattr(PacedWork, "work", lambda self, seconds: None)
+    monkeypatch.setattr(pacing.PacedWork, "work", lambda self, seconds: None)
     upstream = pacing.Upstream([delay_s] * 4)
     assert pacing.harness_s(upstream, 2, step_s) == harness_s
 

@@ -7,18 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from echobuf.cli.bench import (
-    Candidate,
-    Failed,
-    Question,
-    measure,
-    print_table,
-    rounds,
-    write,
-)
-from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.options import make_parser, select
+from echobuf.cli.bench import Candidate, Question, measure, print_table, rounds
+from echobuf.cli.bench.report import figures, write_figures
 from echobuf.cli.bench.rounds import CandidateProcess, Ratio, paired_ratio
+from echobuf.cli.environment import environment
+from scripts import BENCH, importable
 
 MODULE = "harness_candidates"
 FOLDER = Path(__file__).parents[1] / "bench" / "bench_candidates"
@@ -58,7 +51,7 @@ def answered():
 def test_each_candidate_has_figures_or_a_reason(answered):
     asked, outcomes = answered
     assert list(outcomes) == [c.name for c in asked.candidates]
-    failed = {n: (o.stage, o.reason) for n, o in outcomes.items() if _failed(o)}
+    failed = {n: (o.failed_at, o.reason) for n, o in outcomes.items() if o.failed_at}
     assert failed.keys() == {
         "absent",
         "dishonest",
@@ -73,10 +66,6 @@ def test_each_candidate_has_figures_or_a_reason(answered):
     assert "SIGABRT" in failed["crashing"][1]
     assert failed["no interpreter"][0] == "start"
     assert "NoSuchClass" in failed["misspelt"][1]
-
-
-def _failed(outcome):
-    return isinstance(outcome, Failed)
 
 
 def test_rounds_count_the_work_of_all_chunks(answered):
@@ -94,7 +83,7 @@ def test_table_and_file_name_every_candidate(answered, tmp_path, capsys):
     print_table(asked, outcomes)
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 100
-    path = write(asked, outcomes, tmp_path)
+    path = write_figures(asked.name, tmp_path, figures(asked, outcomes))
     content = json.loads(path.read_text())
     for name in outcomes:
         assert name in printed
@@ -115,20 +104,16 @@ def test_table_and_file_name_every_candidate(answered, tmp_path, capsys):
 class Impatient(CandidateProcess):
     """Has no time for the round of a candidate that hangs in it, and all for others."""
 
-    def __init__(self, candidate, question):
-        super().__init__(candidate, question)
-        self._hangs = candidate.name == "hanging"
-
     def ask(self, do, **arguments):
-        if self._hangs and do == "round":
-            self._timeout_s /= 1000
+        if self.candidate.name == "hanging" and do == "round":
+            self.timeout_s /= 1000
         return super().ask(do, **arguments)
 
 
 def test_a_hang_is_ended_and_named(monkeypatch):
     monkeypatch.setattr(rounds, "CandidateProcess", Impatient)
     outcomes = measure(question(candidate("hanging", "Hangs"), timeout_s=90), 1)
-    assert outcomes["hanging"].stage == "round"
+    assert outcomes["hanging"].failed_at == "round"
     assert "no answer within 0.09 s" in outcomes["hanging"].reason
     assert len(outcomes["plain"].rounds) == 1
 
@@ -170,15 +155,19 @@ def test_faults_and_peak_memory_are_seen():
     assert touching["cpu_s"] > 0
 
 
-def test_options_choose_candidates_and_interpreters(tmp_path):
+def test_options_choose_candidates_and_interpreters(monkeypatch, tmp_path):
+    with importable(monkeypatch, BENCH) as load:
+        running = load("running")
     asked = question(
         candidate("one"), candidate("two", reference="one"), candidate("three")
     )
-    parser = make_parser(None, tmp_path)
-    chosen = select(asked, parser.parse_args(["--only", "TWO", "--python", "one=/p"]))
+    parser = running.make_parser(None, tmp_path)
+    chosen = running.select(
+        asked, parser.parse_args(["--only", "TWO", "--python", "one=/p"])
+    )
     assert [c.name for c in chosen.candidates] == ["plain", "one", "two"]
     assert [c.python for c in chosen.candidates] == [None, "/p", None]
-    everyone = select(asked, parser.parse_args(["--python", sys.executable]))
+    everyone = running.select(asked, parser.parse_args(["--python", sys.executable]))
     assert {c.python for c in everyone.candidates} == {sys.executable}
 
 

@@ -8,28 +8,23 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from echobuf._installed import __version__
 from echobuf.cli import UsageError
 from echobuf.cli.arguments import whole_number
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.bench.questions import QUESTIONS
-from echobuf.cli.bench.report import figures, print_table, write
-from echobuf.cli.bench.rounds import Measured, Outcome, measure
+from echobuf.cli.bench.report import figures, print_table, write_figures
+from echobuf.cli.bench.rounds import Outcome, measure
+from echobuf.cli.environment import environment
 from echobuf.cli.interrupt import exit_on_interrupt
 from echobuf.cli.output import add_json_option, make_output_folder, print_json
 
-__all__ = ["configure", "run"]
-
-_Answers = dict[str, dict[str, Outcome]]
-
-_OUT = Path("echobuf-bench")
 _OWN, _OTHER = "#1b7f6b", "#b8bcc2"  # colours of echobuf and of other candidates
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    lines = "; ".join(f"{name}: {text}" for name, (_, text) in QUESTIONS.items())
+    lines = "; ".join(f"{name}: {asked.about}" for name, asked in QUESTIONS.items())
     parser.epilog = (
         f"Questions: {lines}. Each candidate runs in a separate process, in "
         "interleaved rounds; leave the machine otherwise idle. Takes a few minutes. "
@@ -48,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        default=_OUT,
+        default=Path("echobuf-bench"),
         metavar="FOLDER",
         help="folder for the chart and the JSON files (default: %(default)s)",
     )
@@ -67,40 +62,23 @@ def run(options: argparse.Namespace) -> int:
             f"unknown question {unknown[0]!r}; choose from {', '.join(QUESTIONS)}"
         )
     make_output_folder(options.out)
+    answers, found = {}, {}
     redirect = contextlib.redirect_stdout(sys.stderr) if options.json else None
     with exit_on_interrupt(), redirect or contextlib.nullcontext():
-        answers = _measure(options)
+        for name in options.questions or QUESTIONS:
+            question = QUESTIONS[name]
+            answers[name] = measure(question, options.rounds)
+            print_table(question, answers[name])
+            found[name] = figures(question, answers[name])
+            write_figures(question.name, options.out, found[name])
+        if importlib.util.find_spec("matplotlib") is None:
+            print("no chart: pip install matplotlib")
+        else:
+            print(f"written: {_draw_chart(answers, options.out / 'bench.png')}")
     if options.json:
-        print_json(_as_json(answers))
-    measured = [o for row in answers.values() for o in row.values()]
-    return 0 if all(isinstance(outcome, Measured) for outcome in measured) else 1
-
-
-def _measure(options: argparse.Namespace) -> _Answers:
-    answers: _Answers = {}
-    for name in options.questions or QUESTIONS:
-        question = QUESTIONS[name][0]()
-        answers[name] = measure(question, options.rounds)
-        print_table(question, answers[name])
-        write(question, answers[name], options.out)
-    if importlib.util.find_spec("matplotlib") is None:
-        print("no chart: pip install matplotlib")
-    else:
-        print(f"written: {_draw_chart(answers, options.out / 'bench.png')}")
-    return answers
-
-
-def _as_json(answers: _Answers) -> dict[str, Any]:
-    from echobuf import __version__
-
-    return {
-        "format": 1,
-        "echobuf": __version__,
-        "environment": environment(),
-        "questions": {
-            name: figures(QUESTIONS[name][0](), row) for name, row in answers.items()
-        },
-    }
+        about = {"echobuf": __version__, "environment": environment()}
+        print_json({"format": 1, **about, "questions": found})
+    return int(any(each.failed_at for row in answers.values() for each in row.values()))
 
 
 def _draw_chart(answers: Mapping[str, Mapping[str, Outcome]], path: Path) -> Path:
@@ -114,21 +92,15 @@ def _draw_chart(answers: Mapping[str, Mapping[str, Outcome]], path: Path) -> Pat
     panels = figure.subplots(
         len(answers), squeeze=False, gridspec_kw={"height_ratios": heights}
     )
-    for row, (name, answer) in zip(panels, answers.items(), strict=True):
-        _panel(row[0], QUESTIONS[name][1], answer)
+    for panel, (name, answer) in zip(panels.flat, answers.items(), strict=True):
+        speeds = {each: o.ratio.median for each, o in answer.items() if o.ratio}
+        colours = [_OWN if each.startswith("echobuf") else _OTHER for each in speeds]
+        bars = panel.barh(list(speeds), list(speeds.values()), color=colours)
+        panel.bar_label(bars, [f"{speed:.2f}" for speed in speeds.values()], padding=3)
+        panel.invert_yaxis()
+        panel.margins(x=0.12)
+        panel.set_title(QUESTIONS[name].about, loc="left", fontsize=10)
+        panel.set_xlabel("speed over the reference", fontsize=8)
+        panel.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
     return path
-
-
-def _panel(panel: Any, title: str, answer: Mapping[str, Outcome]) -> None:
-    measured = [o for o in answer.values() if isinstance(o, Measured)]
-    bars_of = {o.candidate.name: o.ratio.median for o in measured if o.ratio}
-    names, speeds = list(bars_of), list(bars_of.values())
-    colours = [_OWN if name.startswith("echobuf") else _OTHER for name in names]
-    bars = panel.barh(names, speeds, color=colours)
-    panel.bar_label(bars, [f"{speed:.2f}" for speed in speeds], padding=3)
-    panel.invert_yaxis()
-    panel.margins(x=0.12)
-    panel.set_title(title, loc="left", fontsize=10)
-    panel.set_xlabel("speed over the reference", fontsize=8)
-    panel.spines[["top", "right"]].set_visible(False)

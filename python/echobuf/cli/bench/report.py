@@ -8,42 +8,35 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from echobuf.cli.bench.environment import environment
-from echobuf.cli.bench.questions import Question
-from echobuf.cli.bench.rounds import Failed, Measured, Outcome
+from echobuf.cli.bench.question import Question
+from echobuf.cli.bench.rounds import Outcome
+from echobuf.cli.environment import environment
 from echobuf.cli.output import line_width, wrapped
 
-__all__ = [
-    "figures",
-    "print_table",
-    "summary",
-    "write",
-    "write_figures",
-    "write_json",
-]
-
 _WIDTH = 100
-_HEADS = ("", "median", "min .. max", "rate/s", "speed", "cores", "faults", "peak MB")
 _DROPPED = ("faults", "peak MB", "cores", "rate/s", "min .. max")  # in that order
 _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
-def summary(question: Question, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
-    """Return the figures of each candidate, or the reason for having none."""
-    return {name: _row(question, outcome) for name, outcome in outcomes.items()}
+def figures(question: Question, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    """Return the unit, the reference, and the figures of each candidate, for JSON."""
+    return {
+        "unit": f"seconds for one {question.unit}",
+        "reference": question.reference,
+        "results": {name: _row(question, each) for name, each in outcomes.items()},
+    }
 
 
 def _row(question: Question, outcome: Outcome) -> dict[str, Any]:
-    candidate = outcome.candidate
-    settings = {**question.settings, **candidate.settings}
-    if isinstance(outcome, Failed):
-        return {"failed_at": outcome.stage, "reason": outcome.reason}
+    """Return the figures of a candidate, or the reason for having none."""
+    if outcome.failed_at:
+        return {"failed_at": outcome.failed_at, "reason": outcome.reason}
     return {
         "median_s": outcome.median_s,
         "min_s": min(outcome.seconds),
         "max_s": max(outcome.seconds),
         "rate_per_s": 1 / outcome.median_s,
-        "reference": question.reference_of(candidate),
+        "reference": question.reference_of(outcome.candidate),
         "speed_over_reference": outcome.ratio and outcome.ratio.median,
         "ratio_range": outcome.ratio and outcome.ratio.range,
         "cpu_s": statistics.median(r["cpu_s"] / r["units"] for r in outcome.rounds),
@@ -52,12 +45,12 @@ def _row(question: Question, outcome: Outcome) -> dict[str, Any]:
         "peak_bytes": max(row["peak_bytes"] for row in outcome.rounds),
         "units_per_round": _median(outcome, "units"),
         "rounds_s": outcome.seconds,
-        "settings": settings,
+        "settings": question.settings_of(outcome.candidate),
         **outcome.about,
     }
 
 
-def _median(outcome: Measured, key: str) -> float:
+def _median(outcome: Outcome, key: str) -> float:
     return float(statistics.median(row[key] for row in outcome.rounds))
 
 
@@ -66,72 +59,53 @@ def print_table(question: Question, outcomes: Mapping[str, Outcome]) -> None:
 
     A narrow terminal shows fewer columns.
     """
-    width = min(_WIDTH, line_width() or _WIDTH)
-    rows = [_cells(question, o) for o in outcomes.values() if isinstance(o, Measured)]
-    heads = _fitting(rows, width)
+    rows = [_cells(question, each) for each in outcomes.values() if not each.failed_at]
+    widths = {
+        head: max([len(head), *(len(row[head]) for row in rows)])
+        for head in (rows[0] if rows else [""])
+    }
+    shown = _fitting(widths, min(_WIDTH, line_width() or _WIDTH))
     title = f"{question.name}: time for one {question.unit}, speed over the reference"
     print(f"\n{wrapped(title)}")
-    for row in [{head: head for head in heads} | {"": ""}, *rows]:
-        cells = (f"{row[h]:>{_column(rows, h)}}" for h in heads if h)
-        print(f"{row['']:<{_column(rows, '')}} {' '.join(cells)}".rstrip())
-    if len(heads) < len(_HEADS):
+    for row in [{head: head for head in shown}, *rows]:
+        cells = [f"{row[head]:>{widths[head]}}" for head in shown[1:]]
+        print(" ".join([f"{row['']:<{widths['']}}", *cells]).rstrip())
+    if len(shown) < len(widths):
         print(wrapped("(more columns in a wider terminal, and in the JSON file)"))
     for name, other in outcomes.items():
-        if isinstance(other, Failed):
-            reason = " ".join(f"{other.stage}: {other.reason}".split())
+        if other.failed_at:
+            reason = " ".join(f"{other.failed_at}: {other.reason}".split())
             print(wrapped(f"{name}: no figure ({reason})", indent=2, most=_WIDTH))
 
 
-def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
+def _fitting(widths: Mapping[str, int], width: int) -> Sequence[str]:
     """Return the heads of columns that fit; names, times and speed always stay."""
-    heads = list(_HEADS)
+    heads = list(widths)
     for dropped in _DROPPED:
-        if sum(_column(rows, head) + 1 for head in heads) - 1 <= width:
+        if sum(widths[head] + 1 for head in heads) - 1 <= width:
             break
         heads.remove(dropped)
     return heads
 
 
-def _column(rows: Sequence[Mapping[str, str]], head: str) -> int:
-    return max([len(head), *(len(row[head]) for row in rows)])
-
-
-def _cells(question: Question, outcome: Measured) -> dict[str, str]:
-    scale, suffix = _scale(outcome.median_s)
+def _cells(question: Question, outcome: Outcome) -> dict[str, str]:
+    median_s = outcome.median_s
+    scale, suffix = next((s for s in _SCALES if median_s >= s[0]), _SCALES[-1])
     low, high = min(outcome.seconds) / scale, max(outcome.seconds) / scale
     faults = _median(outcome, "minor_faults") + _median(outcome, "major_faults")
     peak = max(row["peak_bytes"] for row in outcome.rounds) / 1e6
     cores = statistics.median(row["cpu_s"] / row["seconds"] for row in outcome.rounds)
     own = outcome.candidate.name == question.reference_of(outcome.candidate)
     speed = "1" if own else f"{outcome.ratio.median:.3f}" if outcome.ratio else "-"
-    texts = (
-        outcome.candidate.name[:33],
-        f"{outcome.median_s / scale:.2f} {suffix:2}",
-        f"{low:.2f} .. {high:<6.2f}",
-        f"{1 / outcome.median_s:.4g}",
-        speed,
-        f"{cores:.2f}",
-        f"{faults:.0f}",
-        f"{peak:.0f}",
-    )
-    return dict(zip(_HEADS, texts, strict=True))
-
-
-def _scale(seconds: float) -> tuple[float, str]:
-    return next((s for s in _SCALES if seconds >= s[0]), _SCALES[-1])
-
-
-def write(question: Question, outcomes: Mapping[str, Outcome], out: Path) -> Path:
-    """Write the figures of a question to `out/NAME.json`, and print the path."""
-    return write_figures(question.name, out, figures(question, outcomes))
-
-
-def figures(question: Question, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
-    """Return the unit, the reference, and the figures of each candidate, for JSON."""
     return {
-        "unit": f"seconds for one {question.unit}",
-        "reference": question.reference,
-        "results": summary(question, outcomes),
+        "": outcome.candidate.name[:33],
+        "median": f"{median_s / scale:.2f} {suffix:2}",
+        "min .. max": f"{low:.2f} .. {high:<6.2f}",
+        "rate/s": f"{1 / median_s:.4g}",
+        "speed": speed,
+        "cores": f"{cores:.2f}",
+        "faults": f"{faults:.0f}",
+        "peak MB": f"{peak:.0f}",
     }
 
 

@@ -3,185 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import multiprocessing
 import os
-import selectors
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from echobuf.cli.bench.questions import Candidate, Question
-
-__all__ = [
-    "CandidateError",
-    "CandidateProcess",
-    "Failed",
-    "Measured",
-    "Ratio",
-    "measure",
-    "paired_ratio",
-]
-
-
-@dataclass
-class Measured:
-    """Figures of a candidate, by round."""
-
-    candidate: Candidate
-    about: dict[str, Any]
-    rounds: list[dict[str, Any]] = field(default_factory=list)
-    ratio: Ratio | None = None  # the speed over the reference's
-
-    @property
-    def seconds(self) -> list[float]:
-        """Return seconds for one unit, round by round."""
-        return [row["seconds"] / row["units"] for row in self.rounds]
-
-    @property
-    def median_s(self) -> float:
-        """Return the median of `seconds`."""
-        return statistics.median(self.seconds)
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A candidate without figures, with the stage and the reason of its failure."""
-
-    candidate: Candidate
-    stage: str
-    reason: str
-
-
-Outcome = Measured | Failed
-
-
-def measure(
-    question: Question,
-    rounds: int,
-    *,
-    warm_up: int = 1,
-    progress: Callable[[str], None] | None = None,
-) -> dict[str, Outcome]:
-    """Measure all candidates; one that fails is named, and the rest goes on.
-
-    Args:
-        question: the candidates and their settings.
-        rounds: number of rounds that count.
-        warm_up: number of rounds before them that do not count.
-        progress: called with a few words before each action.
-
-    Returns:
-        Name of each candidate to its outcome, in the question's order.
-    """
-    report_progress = progress or _show_progress
-    outcomes: dict[str, Outcome] = {}
-    for group in question.groups():
-        _Group(question, group, report_progress).measure(rounds, warm_up, outcomes)
-    report_progress("")
-    return {c.name: outcomes[c.name] for c in question.candidates}
-
-
-def _show_progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text[:79]}", end="", file=sys.stderr, flush=True)
-
-
-class _Group:
-    """Candidates that are in memory at the same time."""
-
-    def __init__(
-        self,
-        question: Question,
-        group: list[Candidate],
-        progress: Callable[[str], None],
-    ) -> None:
-        self._question = question
-        self._group = group
-        self._progress = progress
-        self._processes: dict[str, CandidateProcess] = {}
-        self._outcomes: dict[str, Outcome] = {}
-
-    def measure(self, rounds: int, warm_up: int, all_of: dict[str, Outcome]) -> None:
-        try:
-            for candidate in self._group:
-                self._progress(f"{self._question.name}: preparing {candidate.name}")
-                self._start(candidate)
-            for index in range(warm_up + rounds):
-                self._round(index, index >= warm_up)
-        finally:
-            for process in self._processes.values():
-                process.stop()
-        self._compare()
-        self._merge(all_of)
-
-    def _start(self, candidate: Candidate) -> None:
-        try:
-            process = CandidateProcess(candidate, self._question)
-        except CandidateError as error:
-            self._outcomes[candidate.name] = Failed(
-                candidate, error.stage, error.reason
-            )
-            return
-        self._processes[candidate.name] = process
-        settings = {**self._question.settings, **candidate.settings}
-        about = self._ask(
-            candidate, "prepare", target=candidate.target, settings=settings
-        )
-        if about is not None:
-            self._outcomes[candidate.name] = Measured(candidate, about)
-            self._ask(candidate, "warm_up")
-
-    def _ask(
-        self, candidate: Candidate, do: str, **arguments: Any
-    ) -> dict[str, Any] | None:
-        process = self._processes[candidate.name]
-        try:
-            answer = process.ask(do, **arguments)
-            process.settle()
-            return answer
-        except CandidateError as error:
-            process.kill()
-            del self._processes[candidate.name]
-            self._outcomes[candidate.name] = Failed(
-                candidate, error.stage, error.reason
-            )
-            return None
-
-    def _round(self, index: int, counts: bool) -> None:
-        shift = index % len(self._group)
-        for candidate in self._group[shift:] + self._group[:shift]:
-            if candidate.name not in self._processes:
-                continue
-            self._progress(f"{self._question.name}: round {index}, {candidate.name}")
-            row = self._ask(candidate, "round")
-            outcome = self._outcomes[candidate.name]
-            if counts and row is not None and isinstance(outcome, Measured):
-                outcome.rounds.append(row)
-
-    def _compare(self) -> None:
-        """Compare with the reference while only rounds of this group are there."""
-        for outcome in self._outcomes.values():
-            if isinstance(outcome, Measured):
-                name = self._question.reference_of(outcome.candidate)
-                reference = self._outcomes.get(name)
-                if isinstance(reference, Measured):
-                    outcome.ratio = paired_ratio(reference.seconds, outcome.seconds)
-
-    def _merge(self, all_of: dict[str, Outcome]) -> None:
-        """Add the group's outcomes, joining the reference's rounds of all groups."""
-        for name, outcome in self._outcomes.items():
-            known = all_of.get(name)
-            if isinstance(known, Measured) and isinstance(outcome, Measured):
-                known.rounds += outcome.rounds
-            elif not isinstance(known, Failed):
-                all_of[name] = outcome
+from echobuf.cli.bench.question import Candidate, Question
 
 
 @dataclass(frozen=True)
@@ -217,103 +52,188 @@ def paired_ratio(
     return Ratio(statistics.median(ratios), min(ratios), max(ratios))
 
 
-_WORKER = Path(__file__).with_name("worker.py")
+@dataclass
+class Outcome:
+    """Figures of a candidate, by round, or the reason for having none.
+
+    Attributes:
+        candidate: the candidate.
+        about: its Python, versions and promises.
+        rounds: what its process measured in each round.
+        ratio: the speed over the reference's; None where one of both has none.
+        failed_at: the stage in which it failed, or "".
+        reason: for the failure.
+    """
+
+    candidate: Candidate
+    about: dict[str, Any] = field(default_factory=dict)
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    ratio: Ratio | None = None
+    failed_at: str = ""
+    reason: str = ""
+
+    @property
+    def seconds(self) -> list[float]:
+        """Return seconds for one unit, round by round."""
+        return [row["seconds"] / row["units"] for row in self.rounds]
+
+    @property
+    def median_s(self) -> float:
+        """Return the median of `seconds`."""
+        return statistics.median(self.seconds)
 
 
-class CandidateError(Exception):
-    """Failure of a candidate, with its `stage`, and the `reason` in one line."""
+def measure(question: Question, rounds: int, *, warm_up: int = 1) -> dict[str, Outcome]:
+    """Measure all candidates; one that fails is named, and the rest goes on.
 
-    def __init__(self, stage: str, reason: str) -> None:
-        super().__init__(f"{stage}: {reason}")
-        self.stage = stage
-        self.reason = reason
+    Args:
+        question: the candidates and their settings.
+        rounds: number of rounds that count.
+        warm_up: number of rounds before them that do not count.
+
+    Returns:
+        Name of each candidate to its outcome, in the question's order.
+    """
+    outcomes: dict[str, Outcome] = {}
+    for group in question.groups():
+        measured = _measure_group(question, group, rounds, warm_up)
+        for name, outcome in measured.items():
+            known = outcomes.get(name)  # the reference, of the groups before
+            if known is None or (outcome.failed_at and not known.failed_at):
+                outcomes[name] = outcome
+            elif not known.failed_at:
+                known.rounds += outcome.rounds
+    _show_progress("")
+    return {c.name: outcomes[c.name] for c in question.candidates}
+
+
+def _measure_group(
+    question: Question, group: list[Candidate], rounds: int, warm_up: int
+) -> dict[str, Outcome]:
+    """Measure candidates that are in memory at the same time."""
+    processes = []
+    try:
+        for candidate in group:
+            _show_progress(f"{question.name}: preparing {candidate.name}")
+            process = CandidateProcess(candidate, question)
+            processes.append(process)
+            process.prepare(question.settings_of(candidate))
+        for index in range(-warm_up, rounds):
+            shift = index % len(processes)
+            for process in processes[shift:] + processes[:shift]:
+                name = process.candidate.name
+                _show_progress(f"{question.name}: round {index}, {name}")
+                row = process.ask("round")
+                if row is not None and index >= 0:
+                    process.outcome.rounds.append(row)
+    finally:
+        for process in processes:
+            process.stop()
+    outcomes = {each.candidate.name: each.outcome for each in processes}
+    for outcome in outcomes.values():
+        reference = outcomes.get(question.reference_of(outcome.candidate))
+        if reference is not None and not reference.failed_at and not outcome.failed_at:
+            outcome.ratio = paired_ratio(reference.seconds, outcome.seconds)
+    return outcomes
+
+
+def _show_progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text[:79]}", end="", file=sys.stderr, flush=True)
 
 
 class CandidateProcess:
-    """Process of one candidate, which sleeps between two requests."""
+    """Process of one candidate, which sleeps between two requests.
+
+    Attributes:
+        candidate: the candidate.
+        timeout_s: seconds to wait for an answer.
+        outcome: the figures so far, or the failure.
+    """
 
     def __init__(self, candidate: Candidate, question: Question) -> None:
-        self._timeout_s = question.timeout_s
+        self.candidate = candidate
+        self.timeout_s = question.timeout_s
+        self.outcome = Outcome(candidate)
         self._settle_s = question.settle_s
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill)
-        folders = [str(folder) for folder in question.path]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `kill`)
+        self._pipe, theirs = multiprocessing.Pipe()
+        program = str(Path(__file__).with_name("worker.py"))
+        arguments = [program, str(theirs.fileno()), *map(str, question.path)]
         try:
             self._process = subprocess.Popen(
-                [candidate.python or sys.executable, str(_WORKER), *folders],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
+                [candidate.python or sys.executable, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
                 start_new_session=True,  # so that its child processes can be ended, too
             )
         except OSError as error:
-            self._errors.close()
-            raise CandidateError("start", str(error)) from None
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._out, selectors.EVENT_READ)
+            self._fail("start", str(error))
+        finally:
+            theirs.close()
 
-    @property
-    def _out(self) -> Any:
-        return self._process.stdout
+    def prepare(self, settings: dict[str, Any]) -> None:
+        """Make the candidate, and let it check its claims."""
+        about = self.ask("prepare", target=self.candidate.target, settings=settings)
+        if about is not None:
+            self.outcome.about = about
+            self.ask("warm_up")
 
-    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Send a request and return the answer; `CandidateError` if there is none."""
-        line = json.dumps({"do": do, "with": arguments}).encode() + b"\n"
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any] | None:
+        """Return the answer to a request; None where the candidate has failed."""
+        if self.outcome.failed_at:
+            return None
+        failed_at: str = do
+        answer: Any = f"no answer within {self.timeout_s:g} s; it was ended"
         try:
-            self._process.stdin.write(line)  # type: ignore[union-attr]
-            self._process.stdin.flush()  # type: ignore[union-attr]
-        except BrokenPipeError:
-            raise CandidateError(do, self._how_it_ended()) from None
-        answer = json.loads(self._read_line(do))
-        if not answer.pop("ok"):
-            raise CandidateError(answer["stage"], answer["reason"])
+            self._pipe.send((do, arguments))
+            if self._pipe.poll(self.timeout_s):
+                failed_at, answer = self._pipe.recv()
+        except (EOFError, OSError):
+            answer = self._how_it_ended()
+        if failed_at:
+            self._fail(failed_at, answer)
+            return None
+        self._settle()
         return dict(answer)
 
-    def _read_line(self, do: str) -> bytes:
-        due = time.monotonic() + self._timeout_s
-        data = b""
-        while not data.endswith(b"\n"):
-            if not self._selector.select(max(0.0, due - time.monotonic())):
-                reason = f"no answer within {self._timeout_s:g} s; it was ended"
-                raise CandidateError(do, reason)
-            part = os.read(self._out.fileno(), 1 << 16)
-            if not part:
-                raise CandidateError(do, self._how_it_ended())
-            data += part
-        return data
+    def _fail(self, stage: str, reason: str) -> None:
+        self.outcome.failed_at, self.outcome.reason = stage, reason
+        self._kill()
 
     def _how_it_ended(self) -> str:
+        """Return the exit code and the last line that the process has printed."""
+        assert self._process is not None
         try:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            return "it closed its output and went on; it was ended"
+            return "it closed its pipe and went on; it was ended"
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
-        return f"the process ended ({how}) {self._last_words()}".rstrip()
-
-    def _last_words(self) -> str:
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        return said[-1][:300] if said else ""
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").rstrip()
+        last = said.rpartition("\n")[2].strip()[:300]
+        return f"the process ended ({how}) {last}".rstrip()
 
     def stop(self) -> None:
         """End the process, and all processes that it has started."""
-        with contextlib.suppress(CandidateError):
-            if self._process.poll() is None:
-                self._timeout_s = min(self._timeout_s, 10.0)
-                self.ask("stop")
-        self.kill()
+        if not self.outcome.failed_at:
+            with contextlib.suppress(OSError):
+                self._pipe.send(("close", {}))
+                self._pipe.poll(min(self.timeout_s, 10.0))
+            self._kill()
 
-    def kill(self) -> None:
-        """End the process at once."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._selector.close()
-        self._process.stdin.close()  # type: ignore[union-attr]
-        self._out.close()
-        self._errors.close()
+    def _kill(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._pipe.close()
+        self._said.close()
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Wait until the candidate's background threads and processes are idle."""
         due = time.monotonic() + self._settle_s
         before = None
@@ -323,6 +243,7 @@ class CandidateProcess:
 
     def _ticks(self) -> list[str]:
         """Return the processor time of every process of the session."""
+        assert self._process is not None
         ticks = []
         for path in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):

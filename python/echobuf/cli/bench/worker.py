@@ -1,4 +1,4 @@
-"""The process of one candidate: JSON lines in, JSON lines out.
+"""The process of one candidate, which answers the requests of `rounds`.
 
 Run as a file, by any Python 3.10 or newer, with the standard library alone: echobuf
 need not be installed beside a peer. A target is a class with
@@ -16,9 +16,9 @@ need not be installed beside a peer. A target is a class with
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
-import json
 import os
 import platform
 import resource
@@ -26,28 +26,29 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 
-class BusyThread:
-    """A thread that runs Python code for as long as the context lasts."""
+@contextlib.contextmanager
+def busy_thread() -> Iterator[None]:
+    """Keep a thread busy with Python code for as long as the context lasts."""
+    stopped = False
 
-    def __init__(self) -> None:
-        self._stop = False
-
-    def _spin(self) -> None:
+    def spin() -> None:
         count = 0
-        while not self._stop:
+        while not stopped:
             count += 1
 
-    def __enter__(self) -> None:
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop = True
-        self._thread.join()
+    thread = threading.Thread(target=spin, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped = True
+        thread.join()
 
 
 class Worker:
@@ -57,16 +58,22 @@ class Worker:
         self._candidate: Any = None
         self._settings: dict[str, Any] = {}
 
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Handle a request, and return the result or the failure."""
+    def answer(self, do: str, arguments: dict[str, Any]) -> tuple[str, Any]:
+        """Handle a request; return `"", answer`, or the failed stage and the reason."""
         try:
-            method = getattr(self, "_" + request["do"])
-            return {"ok": True, **method(**request.get("with", {}))}
-        except ImportError as error:
-            stage = "import" if request["do"] == "prepare" else request["do"]
-            return _failure(stage, error)
+            if do in ("prepare", "round"):
+                return "", getattr(self, f"_{do}")(**arguments)
+            self._call(do)
+            return "", {}
         except BaseException as error:
-            return _failure(request["do"], error)
+            traceback.print_exc()  # the parent reads the last line
+            absent = do == "prepare" and isinstance(error, ImportError)
+            reason = " ".join(_text(error).split())
+            return "import" if absent else do, f"{type(error).__name__}: {reason}"
+
+    def _call(self, name: str) -> None:
+        """Call an optional method of the candidate."""
+        getattr(self._candidate, name, lambda: None)()
 
     def _prepare(self, target: str, settings: dict[str, Any]) -> dict[str, Any]:
         module, _, name = target.partition(":")
@@ -80,24 +87,16 @@ class Worker:
             "guarantees": dict(getattr(make, "guarantees", {})),
         }
 
-    def _warm_up(self) -> dict[str, Any]:
-        if hasattr(self._candidate, "warm_up"):
-            self._candidate.warm_up()
-        return {}
-
     def _round(self) -> dict[str, Any]:
-        if not self._settings.get("busy_thread"):
-            return self._measured()
-        with BusyThread():
+        is_busy = self._settings.get("busy_thread")
+        with busy_thread() if is_busy else contextlib.nullcontext():
             return self._measured()
 
     def _measured(self) -> dict[str, Any]:
         seconds, cpu_s, units = 0.0, 0.0, 0
         before = _usage()
-        begin = getattr(self._candidate, "begin", None)
         for _ in range(self._settings.get("chunks", 1)):
-            if begin is not None:
-                begin()
+            self._call("begin")
             cpu_start, start = time.process_time(), time.perf_counter()
             units += self._candidate.run()
             seconds += time.perf_counter() - start
@@ -113,13 +112,8 @@ class Worker:
             "units": units,
             "minor_faults": minor,
             "major_faults": major,
-            "peak_bytes": sum(_peak_bytes(pid) for pid in _family()),
+            "peak_bytes": sum(map(_peak_bytes, _family())),
         }
-
-    def _stop(self) -> dict[str, Any]:
-        if hasattr(self._candidate, "close"):
-            self._candidate.close()
-        return {}
 
 
 def _text(error: BaseException) -> str:
@@ -129,20 +123,12 @@ def _text(error: BaseException) -> str:
         return "an error without a text"
 
 
-def _failure(stage: str, error: BaseException) -> dict[str, Any]:
-    traceback.print_exc()  # standard error; the parent keeps it
-    reason = " ".join(_text(error).split())
-    return {"ok": False, "stage": stage, "reason": f"{type(error).__name__}: {reason}"}
-
-
 def _version(package: str) -> str | None:
     """Return the version of a distribution, or of the one with this module name."""
     names = [package, *importlib.metadata.packages_distributions().get(package, ())]
     for name in names:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return None
 
 
@@ -151,63 +137,47 @@ def _family() -> list[int]:
     family = [os.getpid()]
     for pid in family:
         for path in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
+            with contextlib.suppress(OSError):  # ended meanwhile
                 family += map(int, path.read_text().split())
-            except OSError:
-                continue  # ended meanwhile
     return family
 
 
 def _usage() -> tuple[int, int, float]:
-    """Return minor and major faults, and processor seconds of the children alone."""
-    minor, major, cpu_s = _children()
+    """Return minor and major faults, and processor seconds of the descendants alone."""
     own = resource.getrusage(resource.RUSAGE_SELF)
-    return minor + own.ru_minflt, major + own.ru_majflt, cpu_s
-
-
-def _children() -> tuple[int, int, float]:
-    """Return minor and major faults and processor seconds of the descendants."""
-    minor, major, ticks = 0, 0, 0
+    minor, major, ticks = own.ru_minflt, own.ru_majflt, 0
     for pid in _family()[1:]:
-        try:
-            text = Path(f"/proc/{pid}/stat").read_text()
-        except OSError:
-            continue
-        fields = text.rpartition(")")[2].split()
-        minor, major = minor + int(fields[7]), major + int(fields[9])
-        ticks += int(fields[11]) + int(fields[12])
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            minor, major = minor + int(fields[7]), major + int(fields[9])
+            ticks += int(fields[11]) + int(fields[12])
     return minor, major, ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _peak_bytes(pid: int) -> int:
     """Return the peak resident memory, without that from before the exec."""
-    try:
+    with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
-    except OSError:
-        pass
     if pid != os.getpid():
         return 0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def main() -> None:
-    """Answer requests until standard input ends."""
-    # Libraries print on standard output, so the answers use a copy of it.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    """Answer requests until the parent says to close, or is gone."""
+    pipe = Connection(int(sys.argv[1]))
     here = str(Path(__file__).parent)
-    sys.path[:] = [*sys.argv[1:], *(p for p in sys.path if p not in ("", here))]
-    worker = Worker()
-    for line in sys.stdin:
-        request = json.loads(line)
-        print(json.dumps(worker.answer(request)), file=answers, flush=True)
-        if request["do"] == "stop":
-            answers.close()
-            sys.stdout.flush()
-            os._exit(0)  # without waiting for threads and pools that a peer left behind
+    sys.path[:] = [*sys.argv[2:], *(p for p in sys.path if p not in ("", here))]
+    worker, do = Worker(), ""
+    while do != "close":
+        do, arguments = pipe.recv()
+        pipe.send(worker.answer(do, arguments))
+    sys.stdout.flush()
+    os._exit(0)  # without waiting for threads and pools that a peer left behind
 
 
 if __name__ == "__main__":
-    main()
+    with contextlib.suppress(EOFError):
+        main()

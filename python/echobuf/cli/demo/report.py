@@ -16,9 +16,9 @@ from rich import box
 from rich.table import Table
 
 from echobuf import __version__
-from echobuf.cli.bench.environment import environment
 from echobuf.cli.demo.settings import Settings
 from echobuf.cli.demo.training import Run
+from echobuf.cli.environment import environment
 
 __all__ = [
     "Costs",

@@ -1,4 +1,1 @@
-"""Candidates that need no peers: echobuf, plain copies, NumPy.
-
-The peers in `bench/peers/` are built on `base`, too.
-"""
+"""Candidates that need no peers; the peers in `bench/peers/` are built on them."""

@@ -8,19 +8,20 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 __all__ = [
     "AddedDelays",
-    "NoOpLoader",
     "PacedWork",
-    "SlowedIterator",
+    "SlowedIterable",
     "Step",
     "Upstream",
     "fill",
     "harness_s",
+    "no_op_batches",
     "train",
 ]
 
@@ -55,6 +56,7 @@ class PacedWork:
         self._overshot_s = now - end
 
 
+@dataclass(frozen=True)
 class Upstream:
     """Iterable of numbers, each of which takes a given time to make.
 
@@ -63,42 +65,32 @@ class Upstream:
         pace: Makes the paced work of one iteration.
     """
 
-    def __init__(
-        self, delays_s: Sequence[float], pace: Callable[[], PacedWork] = PacedWork
-    ) -> None:
-        self.delays_s = delays_s
-        self._pace = pace
+    delays_s: Sequence[float]
+    pace: Callable[[], PacedWork] = PacedWork
 
     def __len__(self) -> int:
         return len(self.delays_s)
 
     def __iter__(self) -> Iterator[np.int64]:
-        pace = self._pace()
+        pace = self.pace()
         for number, seconds in enumerate(self.delays_s):
             pace.work(seconds)
             yield np.int64(number)
 
 
 class Step:
-    """A training step that takes `seconds`."""
+    """A training step that takes `seconds`, whatever the batch is."""
 
     def __init__(self, seconds: float, pace: PacedWork | None = None) -> None:
         self._seconds = seconds
         self._pace = pace or PacedWork()
 
     def __call__(self, batch: Any) -> None:
-        """Work for the step's time; the batch is ignored."""
+        """Work for the step's time."""
         self._pace.work(self._seconds)
 
 
-class PutTarget(Protocol):
-    """The methods of a buffer that a producer calls."""
-
-    def put(self, example: Any, /) -> object: ...
-    def close(self) -> None: ...
-
-
-def fill(upstream: Iterable[Any], buffer: PutTarget) -> None:
+def fill(upstream: Iterable[Any], buffer: Any) -> None:
     """Put all examples of upstream, then close the buffer."""
     for example in upstream:
         buffer.put(example)
@@ -114,29 +106,15 @@ def train(batches: Iterable[Any], step: Callable[[Any], None]) -> int:
     return served
 
 
-class NoOpLoader:
-    """A loader whose puts and draws do nothing, as the no-op candidate.
+_NO_OP = SimpleNamespace(put=lambda example: None, close=lambda: None)
 
-    Args:
-        upstream: Read by a thread, as fast as it yields.
-        draws: Number of batches of an epoch; each is empty, and ready at once.
-    """
 
-    def __init__(self, upstream: Iterable[Any], draws: int) -> None:
-        self._upstream = upstream
-        self._draws = draws
-
-    def __iter__(self) -> Iterator[tuple[()]]:
-        reader = threading.Thread(target=fill, args=(self._upstream, self))
-        reader.start()
-        yield from itertools.repeat((), self._draws)
-        reader.join()
-
-    def put(self, example: Any, /) -> None:
-        """Drop the example."""
-
-    def close(self) -> None:
-        """Do nothing."""
+def no_op_batches(upstream: Iterable[Any], draws: int) -> Iterator[tuple[()]]:
+    """Yield empty batches, while a thread reads upstream; puts and draws do nothing."""
+    reader = threading.Thread(target=fill, args=(upstream, _NO_OP))
+    reader.start()
+    yield from itertools.repeat((), draws)
+    reader.join()
 
 
 def harness_s(upstream: Upstream, draws: int, step_s: float) -> float:
@@ -151,13 +129,13 @@ def harness_s(upstream: Upstream, draws: int, step_s: float) -> float:
         step_s: The seconds of a step.
     """
     begin = time.perf_counter()
-    train(NoOpLoader(upstream, draws), Step(step_s))
+    train(no_op_batches(upstream, draws), Step(step_s))
     seconds = time.perf_counter() - begin
     return (seconds - max(sum(upstream.delays_s), draws * step_s)) / len(upstream)
 
 
 @dataclass(frozen=True)
-class SlowedIterator:
+class SlowedIterable:
     """Iterable whose items each keep the calling thread busy for `seconds` more."""
 
     items: Iterable[Any]
@@ -198,8 +176,8 @@ class AddedDelays:
 
     def puts(self, upstream: Iterable[Any]) -> Iterable[Any]:
         """Return upstream with slower puts."""
-        return SlowedIterator(upstream, self.put_us * 1e-6) if self.put_us else upstream
+        return SlowedIterable(upstream, self.put_us * 1e-6) if self.put_us else upstream
 
     def draws(self, batches: Iterable[Any]) -> Iterable[Any]:
         """Return the batches with slower draws."""
-        return SlowedIterator(batches, self.draw_us * 1e-6) if self.draw_us else batches
+        return SlowedIterable(batches, self.draw_us * 1e-6) if self.draw_us else batches

@@ -6,8 +6,9 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from echobuf.cli.bench.questions import Candidate, Question
-from echobuf.cli.bench.report import print_table, write
+from echobuf.cli.arguments import whole_number
+from echobuf.cli.bench.question import Candidate, Question
+from echobuf.cli.bench.report import figures, print_table, write_figures
 from echobuf.cli.bench.rounds import measure
 
 __all__ = ["make_parser", "run", "select"]
@@ -17,7 +18,7 @@ def make_parser(description: str | None, out: Path) -> argparse.ArgumentParser:
     """Make a parser with the options of all benchmarks; results go to `out`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
-        "--rounds", type=_positive, default=11, help="rounds measured (11)"
+        "--rounds", type=whole_number, default=11, help="rounds measured (11)"
     )
     parser.add_argument(
         "--out", type=Path, default=out, help="folder of the result file"
@@ -40,32 +41,23 @@ def make_parser(description: str | None, out: Path) -> argparse.ArgumentParser:
     return parser
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is less than 1")
-    return value
-
-
 def select(question: Question, options: argparse.Namespace) -> Question:
     """Return the question with the chosen candidates and interpreters only."""
-    words = [word for word in options.only.split(",") if word]
-    kept = [c for c in question.candidates if not words or _is_any(c, words)]
-    needed = {question.reference, *(question.reference_of(c) for c in kept)}
+    words = [word for word in options.only.split(",") if word] or [""]
+    kept = [c for c in question.candidates if any(_has(c, word) for word in words)]
+    needed = {question.reference, *map(question.reference_of, kept)}
     candidates = [c for c in question.candidates if c in kept or c.name in needed]
     for choice in options.python:
-        word, separator, path = choice.rpartition("=")
-        if not separator:
-            word = ""
+        word, _, path = choice.rpartition("=")
         candidates = [
-            replace(c, python=path) if _is_any(c, [word]) else c for c in candidates
+            replace(c, python=path) if _has(c, word) else c for c in candidates
         ]
     return replace(question, candidates=tuple(candidates))
 
 
-def _is_any(candidate: Candidate, words: list[str]) -> bool:
+def _has(candidate: Candidate, word: str) -> bool:
     text = f"{candidate.name} {candidate.target.partition(':')[0]}".lower()
-    return any(word.strip().lower() in text for word in words)
+    return word.strip().lower() in text
 
 
 def run(question: Question, options: argparse.Namespace) -> None:
@@ -73,4 +65,4 @@ def run(question: Question, options: argparse.Namespace) -> None:
     chosen = select(question, options)
     outcomes = measure(chosen, options.rounds)
     print_table(chosen, outcomes)
-    write(chosen, outcomes, options.out)
+    write_figures(chosen.name, options.out, figures(chosen, outcomes))
