@@ -69,10 +69,10 @@ TEST(Reuse, OptionsAreChecked) {
   BufferOptions options = by_loss(8, 4, {2, 1});
   for (const double thin : {-0.5, 1.0, 2.0}) {
     options.thin = thin;
-    EXPECT_THROW(options.checked(), std::invalid_argument);
+    EXPECT_THROW(checked(options), std::invalid_argument);
   }
   options.thin = 0.0;
-  EXPECT_NO_THROW(options.checked());
+  EXPECT_NO_THROW(checked(options));
 }
 
 TEST(Reuse, ANegativeNumberIsRefused) {
