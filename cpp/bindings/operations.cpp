@@ -2,69 +2,77 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
-#include "members.hpp"
+#include "echobuf/transform/stage.hpp"
 
 namespace echobuf::python {
 namespace {
 
 using namespace transform;  // NOLINT(google-build-using-namespace)
 
-/// Reads members by their names.
+/// Reads members from settings of the same names.
 class Reader {
  public:
   explicit Reader(const py::dict& settings) : settings_(settings) {}
 
-  template <class T>
-  void operator()(const char* name, T& member) const {
-    member = settings_[name].template cast<T>();
+  /// `names`: of the members, with ", " in between.
+  template <class... T>
+  void operator()(std::string_view names, T&... members) const {
+    const auto read_next = [&](auto& member) {
+      const std::size_t end = std::min(names.find(','), names.size());
+      read(std::string(names.substr(0, end)), member);
+      names.remove_prefix(std::min(end + 2, names.size()));
+    };
+    (read_next(members), ...);
   }
-  void operator()(const char* name, Extent& member) const {
+
+ private:
+  template <class T>
+  void read(const std::string& name, T& member) const {
+    if constexpr (std::is_enum_v<T>)
+      member = static_cast<T>(settings_[py::str(name)].cast<std::uint32_t>());
+    else if constexpr (std::is_class_v<T>)  // an operation that another one holds
+      member.members(*this);
+    else
+      member = settings_[py::str(name)].cast<T>();
+  }
+  void read(const std::string& name, Extent& member) const {
     const auto [height, width, channels] =
-        settings_[name].cast<std::tuple<std::int32_t, std::int32_t, std::int32_t>>();
+        settings_[py::str(name)]
+            .cast<std::tuple<std::int32_t, std::int32_t, std::int32_t>>();
     member = {height, width, channels};
   }
-  void operator()(const char* name, Axis& member) const {
-    member = settings_[name].cast<int>() == 0 ? Axis::kRow : Axis::kColumn;
-  }
-  void operator()(const char* name, Border& member) const {
-    member = static_cast<Border>(settings_[name].cast<std::uint32_t>());
-  }
-  void operator()(const char* name, Levels& member) const {
+  void read(const std::string& name, Levels& member) const {
     const auto [values, either_sign] =
-        settings_[name].cast<std::tuple<std::vector<float>, bool>>();
+        settings_[py::str(name)].cast<std::tuple<std::vector<float>, bool>>();
     if (values.empty() || values.size() > static_cast<std::size_t>(Levels::kMost))
-      throw py::value_error(std::string(name) + ": too few or too many");
+      throw py::value_error(name + ": too few or too many");
     member.count = static_cast<std::uint32_t>(values.size());
     member.either_sign = either_sign ? 1 : 0;
     std::copy(values.begin(), values.end(), member.value);
   }
-  void operator()(const char* name, Filter& member) const {
-    member = static_cast<Filter>(settings_[name].cast<std::uint32_t>());
-  }
-  void operator()(const char* name, NumberType& member) const {
-    member = static_cast<NumberType>(settings_[name].cast<std::uint32_t>());
-  }
   template <class T, std::size_t n>
-  void operator()(const char* name, T (&member)[n]) const {
-    const auto values = settings_[name].cast<std::vector<T>>();
-    if (values.size() > n) throw py::value_error(std::string(name) + ": too many");
+  void read(const std::string& name, T (&member)[n]) const {
+    const auto values = settings_[py::str(name)].cast<std::vector<T>>();
+    if (values.size() > n) throw py::value_error(name + ": too many");
     std::copy(values.begin(), values.end(), member);
   }
 
- private:
   const py::dict& settings_;
 };
 
 template <class Op>
 void put(OpBlock& block, const py::dict& settings) {
   Op op{};
-  members(Reader(settings), op);
+  op.members(Reader(settings));
   block.code = kCodeOf<Op>;
   std::memcpy(block.settings, &op, sizeof op);
 }
@@ -83,42 +91,10 @@ OpBlock make_operation(const std::string& kind, std::uint32_t number,
                        const py::dict& settings) {
   using Put = void (*)(OpBlock&, const py::dict&);
   static const std::map<std::string, Put> kinds = {
-      {"crop", put<Crop>},
-      {"flip", put<Flip>},
-      {"nearest", put<Nearest>},
-      {"nearest_window", put<NearestWindow>},
-      {"resample", put<Resample>},
-      {"warp", put<Warp>},
-      {"normalize", put<Normalize>},
-      {"scale", put<Scale>},
-      {"round", put<Round>},
-      {"gain", put<Gain>},
-      {"noise", put<Noise>},
-      {"erase", put<Erase>},
-      {"bands", put<Bands>},
-      {"jitter", put<Jitter>},
-      {"mix", put<Mix>},
-      {"mask", put<Mask>},
-      {"invert", put<Invert>},
-      {"solarize", put<Solarize>},
-      {"posterize", put<Posterize>},
-      {"auto_contrast", put<AutoContrast>},
-      {"equalize", put<Equalize>},
-      {"grey", put<Grey>},
-      {"graded_color", put<GradedColor>},
-      {"graded_warp", put<GradedWarp>},
-      {"blur", put<Blur>},
-      {"sharpen", put<Sharpen>},
-      {"perspective", put<Perspective>},
-      {"crop_points", put<CropPoints>},
-      {"flip_points", put<FlipPoints>},
-      {"resize_points", put<ResizePoints>},
-      {"window_points", put<WindowPoints>},
-      {"warp_points", put<WarpPoints>},
-      {"graded_warp_points", put<GradedWarpPoints>},
-      {"perspective_points", put<PerspectivePoints>},
-      {"sanitize_points", put<SanitizePoints>},
-      {"custom", put_custom}};
+#define ECHOBUF_PUT(name, Op) {#name, put<Op>},
+      ECHOBUF_OPERATIONS(ECHOBUF_PUT)
+#undef ECHOBUF_PUT
+          {"custom", put_custom}};
   OpBlock block{};
   block.number = number;
   kinds.at(kind)(block, settings);

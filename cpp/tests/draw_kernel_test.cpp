@@ -15,6 +15,7 @@ namespace {
 using echobuf::DrawPart;
 using echobuf::DrawParts;
 using echobuf::Field;
+using echobuf::FieldShape;
 using echobuf::Permutation;
 using echobuf::RecordLayout;
 

@@ -12,6 +12,7 @@
 namespace {
 
 using echobuf::Field;
+using echobuf::FieldShape;
 using echobuf::RecordLayout;
 using echobuf::SlotView;
 

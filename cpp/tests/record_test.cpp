@@ -10,6 +10,7 @@ namespace {
 
 using echobuf::BatchLayout;
 using echobuf::Field;
+using echobuf::FieldShape;
 using echobuf::RecordLayout;
 using echobuf::round_up;
 

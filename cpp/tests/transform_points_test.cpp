@@ -19,11 +19,11 @@ Words words(uint64_t draw) { return Words({{{7, 9}}, draw, 0}, 3); }
 
 TEST(TransformPoints, ChooseAsTheOperationsOfPixels) {
   const Crop crop{kImage, 20, 30, -4, -2, 26, 27, Border::kFill, 0, {}};
-  const CropPoints crops{kImage, 20, 30, -4, -2, 26, 27, 0, 1, kMinusOne};
+  const CropPoints crops{crop, {1, kMinusOne}};
   const Flip flip{kImage, Axis::kColumn, 0.4};
-  const FlipPoints flips{kImage, Axis::kColumn, 0.4, 1, kMinusOne};
+  const FlipPoints flips{flip, {1, kMinusOne}};
   const NearestWindow window{kImage, 9, 8, {0.2, 1.0}, {-0.3, 0.3}};
-  const WindowPoints windows{kImage, 9, 8, {0.2, 1.0}, {-0.3, 0.3}, 1, kMinusOne};
+  const WindowPoints windows{kImage, 9, 8, {0.2, 1.0}, {-0.3, 0.3}, {1, kMinusOne}};
   for (uint64_t draw = 0; draw < 300; ++draw) {
     EXPECT_EQ(crop.draw(words(draw)).top, crops.draw(words(draw)).top);
     EXPECT_EQ(crop.draw(words(draw)).left, crops.draw(words(draw)).left);
@@ -40,8 +40,7 @@ TEST(TransformPoints, ChooseAsTheOperationsOfPixels) {
 TEST(TransformPoints, AffineMapsAreThoseOfPixelsTheOtherWayRound) {
   const Warp warp{kImage,    0,         {-170, 170}, {9, 5}, {0.5, 2.0},
                   {-20, 30}, {-10, 15}, {3.5, -7},   {}};
-  const WarpPoints points{kImage,    {-170, 170}, {9, 5}, {0.5, 2.0}, {-20, 30},
-                          {-10, 15}, {3.5, -7},   0,      kMinusOne};
+  const WarpPoints points{warp, {0, kMinusOne}};
   const double middle_x = kImage.width / 2.0, middle_y = kImage.height / 2.0;
   for (uint64_t draw = 0; draw < 300; ++draw) {
     const auto back = warp.draw(words(draw));
@@ -84,14 +83,14 @@ TEST(TransformPoints, GradedWarpsAreThoseOfPixelsTheOtherWayRound) {
   const Levels levels{4, 1, {0.0f, 0.3f, 0.9f, 2.5f}};
   for (uint32_t kind = GradedWarp::kShearX; kind <= GradedWarp::kRotate; ++kind) {
     SCOPED_TRACE(kind);
-    expect_inverse(GradedWarp{kImage, 0, kind, {}, levels},
-                   GradedWarpPoints{kImage, kind, levels, 0, kMinusOne});
+    const GradedWarp warp{kImage, 0, kind, {}, levels};
+    expect_inverse(warp, GradedWarpPoints{warp, {0, kMinusOne}});
   }
 }
 
 TEST(TransformPoints, MovedCornersTakeThoseOfTheImageWithThem) {
   const Perspective image{kImage, 0, 0.7, 13, 19, {}};
-  const PerspectivePoints points{kImage, 0.7, 13, 19, 0, kMinusOne};
+  const PerspectivePoints points{image, {0, kMinusOne}};
   const float right = kImage.width - 1, bottom = kImage.height - 1;
   int moved = 0;
   for (uint64_t draw = 0; draw < 300; ++draw) {
@@ -120,8 +119,8 @@ TEST(TransformPoints, MovedCornersTakeThoseOfTheImageWithThem) {
 
 TEST(TransformPoints, RowsOfAnImageThatStaysAreNotClipped) {
   const Extent line{37, 1, 3};  // whose corners lie on a line
-  const PerspectivePoints never{kImage, 0.0, 13, 19, 1, kMinusOne};
-  const PerspectivePoints flat{line, 1.0, 13, 1, 1, kMinusOne};
+  const PerspectivePoints never{{kImage, 0, 0.0, 13, 19, {}}, {1, kMinusOne}};
+  const PerspectivePoints flat{{line, 0, 1.0, 13, 1, {}}, {1, kMinusOne}};
   for (const auto& op : {never, flat}) {
     float v[4] = {-3, 2, 99, 12};
     op.pixel(op.draw(words(1)), v, {});
@@ -131,13 +130,16 @@ TEST(TransformPoints, RowsOfAnImageThatStaysAreNotClipped) {
 }
 
 TEST(TransformPoints, ABoxWithANaNIsLostInEveryOperation) {
-  const WarpPoints turn{kImage, {20, 20}, {0, 0}, {1, 1},   {0, 0},
-                        {0, 0}, {0, 0},   1,      kMinusOne};
-  const CropPoints crop{kImage, 20, 30, 0, 0, 18, 23, 0, 1, kMinusOne};
-  const PerspectivePoints corners{kImage, 1.0, 9, 9, 1, kMinusOne};
+  const WarpPoints turn{
+      {kImage, 0, {20, 20}, {0, 0}, {1, 1}, {0, 0}, {0, 0}, {0, 0}, {}},
+      {1, kMinusOne}};
+  const CropPoints crop{{kImage, 20, 30, 0, 0, 18, 23, Border::kFill, 0, {}},
+                        {1, kMinusOne}};
+  const PerspectivePoints corners{{kImage, 0, 1.0, 9, 9, {}}, {1, kMinusOne}};
   const Levels levels{1, 0, {30.0f}};
-  const GradedWarpPoints graded{kImage, GradedWarp::kRotate, levels, 1, kMinusOne};
-  const SanitizePoints end{kImage, 1.0f, 1, kMinusOne};
+  const GradedWarpPoints graded{{kImage, 0, GradedWarp::kRotate, {}, levels},
+                                {1, kMinusOne}};
+  const SanitizePoints end{kImage, 1.0f, {1, kMinusOne}};
   for (int k = 0; k < 4; ++k) {
     const auto lost = [&](const auto& op) {
       float v[4] = {1, 2, 11, 12};
@@ -155,8 +157,8 @@ TEST(TransformPoints, ABoxWithANaNIsLostInEveryOperation) {
 
 TEST(TransformPoints, RowsThatAreMarkedStaySo) {
   for (const uint32_t mark : {kMinusOne, exact::bits(kNaN), exact::bits(5.0f)}) {
-    const FlipPoints flip{kImage, Axis::kRow, 1.0, 1, mark};
-    const ResizePoints resize{kImage, 5, 6, 1, mark};
+    const FlipPoints flip{{kImage, Axis::kRow, 1.0}, {1, mark}};
+    const ResizePoints resize{kImage, 5, 6, {1, mark}};
     const float number = exact::float_of(mark);
     float v[4] = {number, number, number, number};
     flip.pixel(flip.draw(words(1)), v, {});
@@ -166,7 +168,7 @@ TEST(TransformPoints, RowsThatAreMarkedStaySo) {
 }
 
 TEST(TransformPoints, TheLeastSizeIsOfBoxesAtTheEnd) {
-  const SanitizePoints end{kImage, 2.0f, 1, kMinusOne};
+  const SanitizePoints end{kImage, 2.0f, {1, kMinusOne}};
   float small[4] = {50.5f, 3, 60, 30};  // 1.5 columns are left of it
   float large[4] = {50, -9, 60, 30};
   end.pixel({}, small, {});

@@ -18,19 +18,6 @@ from echobuf.transforms.pixels import Mask
 from echobuf.transforms.places import Place
 from echobuf.transforms.points import Following, least_of, members_of, numbers_of
 
-_KEPT: dict[str, tuple[str, ...]] = {
-    "crop_points": (
-        *("in", "height", "width", "top", "left", "tops", "lefts"),
-        "columns_first",
-    ),
-    "flip_points": ("in", "axis", "p"),
-    "resize_points": ("in", "height", "width"),
-    "window_points": ("in", "height", "width", "scale", "ratio"),
-    "warp_points": ("in", "shift", "scale", "shear_x", "shear_y", "centre"),
-    "graded_warp_points": ("in", "kind", "levels"),
-    "perspective_points": ("in", "p", "down", "right"),
-}
-"""The members that a companion has of its operation, by the companion's kind."""
 _STILL = ("blur", "sharpen")  # make pixels of several, and move nothing
 
 
@@ -119,13 +106,13 @@ class PointsChain(Chain):
         """Move the rows as the pixels, where an operation moves pixels."""
         if kind == "crop":
             self._check_border(settings)
-            self._follow("crop_points", settings)
+            self._add_step("crop_points", settings)
         elif kind == "flip":
-            self._follow("flip_points", settings)
+            self._add_step("flip_points", settings)
         elif kind == "nearest":
-            self._follow("resize_points", settings)
+            self._add_step("resize_points", settings)
         elif kind == "nearest_window":
-            self._follow("window_points", settings)
+            self._add_step("window_points", settings)
         else:
             raise self._unknown()
         self._moved(kind, settings, extent)
@@ -150,14 +137,11 @@ class PointsChain(Chain):
         """Move the rows as the pixels, where an operation interpolates."""
         if kind == "resample":
             windowed = settings["windowed"]
-            self._follow("window_points" if windowed else "resize_points", settings)
+            self._add_step("window_points" if windowed else "resize_points", settings)
         elif kind in _STILL:
             return
-        elif kind == "warp":
-            angle = {"angle": settings["degrees"]}
-            self._follow("warp_points", settings, angle)
-        elif kind in ("graded_warp", "perspective"):
-            self._follow(f"{kind}_points", settings)
+        elif kind in ("warp", "graded_warp", "perspective"):
+            self._add_step(f"{kind}_points", settings)
         else:
             raise self._unknown()
         self._moved(kind, settings, extent)
@@ -212,12 +196,8 @@ class PointsChain(Chain):
 
     # ---- steps on the rows
 
-    def _follow(self, kind: str, settings: dict[str, Any], own: Any = ()) -> None:
-        """Add the companion of an operation that has these settings."""
-        kept = {name: settings[name] for name in _KEPT[kind]}
-        self._add_step(kind, {**kept, **dict(own)})
-
     def _add_step(self, kind: str, settings: dict[str, Any]) -> None:
+        """Add the companion of an operation that has these settings."""
         draft = self._with_room(self._draft)
         whole = {**settings, **members_of(self.following)}
         draft.changes.append(self._step(kind, whole))

@@ -2,6 +2,7 @@
 
 #include "echobuf/transform/image.hpp"
 #include "echobuf/transform/maps.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/words.hpp"
 
 // Gaussian blur: a row is first blurred along its columns, then rows are put together.
@@ -21,6 +22,8 @@ struct Blur {
   Extent in;
   int32_t radius[2];  // of rows, of columns; below their number
   double sigma[2];    // least and most
+
+  ECHOBUF_MEMBERS(in, radius, sigma)
 
   struct Draw {
     double spread;   // the exponent at distance 1
@@ -97,3 +100,6 @@ struct Blur {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_BLUR_OPERATIONS(X) X(blur, Blur)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/image.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/statistic.hpp"
 #include "echobuf/transform/words.hpp"
 
@@ -69,6 +70,8 @@ struct Jitter {
   uint32_t active;   // bit k: kind k is changed
   uint32_t integer;  // 8 bits: each step is cut to a whole number
   float bound;       // the largest number
+
+  ECHOBUF_MEMBERS(in, least, most, active, integer, bound)
 
   struct Draw {
     float factor[kKinds];
@@ -164,3 +167,6 @@ struct Jitter {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_COLOR_OPERATIONS(X) X(jitter, Jitter)

@@ -2,6 +2,7 @@
 
 #include "echobuf/transform/color.hpp"
 #include "echobuf/transform/levels.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/warp.hpp"
 
 // The changes of colour and the warps that automatic augmentations choose from, with a
@@ -18,6 +19,8 @@ struct GradedColor {
   uint32_t integer;
   float bound;
   Levels levels;
+
+  ECHOBUF_MEMBERS(in, kind, integer, bound, levels)
 
   using Draw = Jitter::Draw;
 
@@ -57,6 +60,8 @@ struct GradedWarp {
   uint32_t kind;
   float fill[kMostChannels];
   Levels levels;
+
+  ECHOBUF_MEMBERS(in, bilinear, kind, fill, levels)
 
   using Draw = Warp::Draw;
 
@@ -106,3 +111,8 @@ struct GradedWarp {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_GRADED_OPERATIONS(X) \
+  X(graded_color, GradedColor)       \
+  X(graded_warp, GradedWarp)

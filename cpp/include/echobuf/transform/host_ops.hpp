@@ -71,76 +71,11 @@ class HostOps {
   template <class Use>
   static void with_op(const OpBlock& block, Use&& use) {
     switch (block.code) {
-      case OpCode::kCrop:
-        return use(block.as<Crop>());
-      case OpCode::kFlip:
-        return use(block.as<Flip>());
-      case OpCode::kNearest:
-        return use(block.as<Nearest>());
-      case OpCode::kNearestWindow:
-        return use(block.as<NearestWindow>());
-      case OpCode::kResample:
-        return use(block.as<Resample>());
-      case OpCode::kWarp:
-        return use(block.as<Warp>());
-      case OpCode::kNormalize:
-        return use(block.as<Normalize>());
-      case OpCode::kScale:
-        return use(block.as<Scale>());
-      case OpCode::kRound:
-        return use(block.as<Round>());
-      case OpCode::kGain:
-        return use(block.as<Gain>());
-      case OpCode::kNoise:
-        return use(block.as<Noise>());
-      case OpCode::kErase:
-        return use(block.as<Erase>());
-      case OpCode::kBands:
-        return use(block.as<Bands>());
-      case OpCode::kJitter:
-        return use(block.as<Jitter>());
-      case OpCode::kMix:
-        return use(block.as<Mix>());
-      case OpCode::kMask:
-        return use(block.as<Mask>());
-      case OpCode::kInvert:
-        return use(block.as<Invert>());
-      case OpCode::kSolarize:
-        return use(block.as<Solarize>());
-      case OpCode::kPosterize:
-        return use(block.as<Posterize>());
-      case OpCode::kAutoContrast:
-        return use(block.as<AutoContrast>());
-      case OpCode::kEqualize:
-        return use(block.as<Equalize>());
-      case OpCode::kGrey:
-        return use(block.as<Grey>());
-      case OpCode::kGradedColor:
-        return use(block.as<GradedColor>());
-      case OpCode::kGradedWarp:
-        return use(block.as<GradedWarp>());
-      case OpCode::kBlur:
-        return use(block.as<Blur>());
-      case OpCode::kSharpen:
-        return use(block.as<Sharpen>());
-      case OpCode::kPerspective:
-        return use(block.as<Perspective>());
-      case OpCode::kCropPoints:
-        return use(block.as<CropPoints>());
-      case OpCode::kFlipPoints:
-        return use(block.as<FlipPoints>());
-      case OpCode::kResizePoints:
-        return use(block.as<ResizePoints>());
-      case OpCode::kWindowPoints:
-        return use(block.as<WindowPoints>());
-      case OpCode::kWarpPoints:
-        return use(block.as<WarpPoints>());
-      case OpCode::kGradedWarpPoints:
-        return use(block.as<GradedWarpPoints>());
-      case OpCode::kPerspectivePoints:
-        return use(block.as<PerspectivePoints>());
-      case OpCode::kSanitizePoints:
-        return use(block.as<SanitizePoints>());
+#define ECHOBUF_USE(name, Op) \
+  case OpCode::k##Op:         \
+    return use(block.as<Op>());
+      ECHOBUF_OPERATIONS(ECHOBUF_USE)
+#undef ECHOBUF_USE
       case OpCode::kCustom:
         return use(
             Custom{reinterpret_cast<const CustomTable*>(block.table), block.settings});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/platform.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/number.hpp"
 
 // A leaf as operations see it: an image of rows, columns and channels. A signal is
@@ -15,6 +16,8 @@ struct Extent {
   int32_t height;
   int32_t width;
   int32_t channels;
+
+  ECHOBUF_MEMBERS(height, width, channels)
 
   ECHOBUF_HD constexpr int64_t pixels() const { return int64_t{height} * width; }
 };
@@ -42,6 +45,8 @@ struct Layout {
   int64_t row;     // stride from row to row
   int64_t column;
   int64_t channel;
+
+  ECHOBUF_MEMBERS(extent, type, bytes, row, column, channel)
 
   ECHOBUF_HD constexpr int64_t offset(int32_t y, int32_t x, int32_t c) const {
     return (y * row + x * column + c * channel) * bytes;

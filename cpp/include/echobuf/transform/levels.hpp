@@ -1,5 +1,6 @@
 #pragma once
 
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/words.hpp"
 
 // The strength of an operation, of which an automatic augmentation has some levels.
@@ -13,6 +14,8 @@ struct Levels {
   uint32_t count;
   uint32_t either_sign;
   float value[kMost];
+
+  ECHOBUF_MEMBERS(count, either_sign, value)
 
   /// Takes a word for the level, and one for the sign: below one half it is turned.
   ECHOBUF_HD float pick(Words& words) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/image.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/resample.hpp"
 #include "echobuf/transform/words.hpp"
 
@@ -42,6 +43,9 @@ struct Crop {
   uint32_t columns_first;  // chance is asked for the left before the top
   double fill[kMostChannels];
 
+  ECHOBUF_MEMBERS(in, height, width, top, left, tops, lefts, border, columns_first,
+                  fill)
+
   struct Draw {
     int32_t top;
     int32_t left;
@@ -66,6 +70,8 @@ struct Flip {
   Extent in;
   Axis axis;
   double p;
+
+  ECHOBUF_MEMBERS(in, axis, p)
 
   struct Draw {
     uint32_t on;
@@ -96,6 +102,8 @@ struct Nearest {
   int32_t width;
   uint32_t centred;
 
+  ECHOBUF_MEMBERS(in, height, width, centred)
+
   struct Draw {};
 
   ECHOBUF_HD Draw draw(Words) const { return {}; }
@@ -116,6 +124,8 @@ struct NearestWindow {
   double scale[2];
   double ratio[2];
 
+  ECHOBUF_MEMBERS(in, height, width, scale, ratio)
+
   using Draw = Resample::Draw;
 
   ECHOBUF_HD Draw draw(Words words) const {
@@ -131,3 +141,10 @@ struct NearestWindow {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_MAPS_OPERATIONS(X) \
+  X(crop, Crop)                    \
+  X(flip, Flip)                    \
+  X(nearest, Nearest)              \
+  X(nearest_window, NearestWindow)

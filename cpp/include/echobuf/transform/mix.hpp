@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/image.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/words.hpp"
 
 // Mixing an example with a partner, another record of the same pass.
@@ -15,6 +16,8 @@ struct Mix {
   double alpha;   // of the distribution Beta(alpha, alpha) of the weight
   uint32_t cut;   // a box of the partner; else a sum
   uint32_t flat;  // of numbers that have no place in the image: labels
+
+  ECHOBUF_MEMBERS(whole, alpha, cut, flat)
 
   struct Draw {
     float own;  // the example's share
@@ -58,3 +61,6 @@ struct Mix {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_MIX_OPERATIONS(X) X(mix, Mix)

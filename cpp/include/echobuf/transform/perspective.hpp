@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/image.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/warp.hpp"
 #include "echobuf/transform/words.hpp"
 
@@ -124,6 +125,8 @@ struct Perspective {
   int32_t right;  // and columns
   float fill[kMostChannels];
 
+  ECHOBUF_MEMBERS(in, bilinear, p, down, right, fill)
+
   /// The source of pixel (x, y): coefficients as in `Homography`. `on`: 0 leaves each
   /// pixel as it is, and the coefficients are those of the identity.
   struct Draw {
@@ -177,3 +180,6 @@ struct Perspective {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_PERSPECTIVE_OPERATIONS(X) X(perspective, Perspective)

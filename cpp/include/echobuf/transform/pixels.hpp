@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/image.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/words.hpp"
 
 // Operations that change numbers where they are. Each has settings, a Draw (what chance
@@ -14,6 +15,8 @@ struct Normalize {
   float mean[kMostChannels];
   float deviation[kMostChannels];
 
+  ECHOBUF_MEMBERS(scale, mean, deviation)
+
   struct Draw {};
 
   ECHOBUF_HD Draw draw(Words, const Extent&) const { return {}; }
@@ -26,6 +29,8 @@ struct Normalize {
 struct Scale {
   float factor;
 
+  ECHOBUF_MEMBERS(factor)
+
   struct Draw {};
 
   ECHOBUF_HD Draw draw(Words, const Extent&) const { return {}; }
@@ -37,6 +42,8 @@ struct Scale {
 /// Brings numbers to those that a narrower type has.
 struct Round {
   NumberType type;
+
+  ECHOBUF_MEMBERS(type)
 
   struct Draw {};
 
@@ -56,6 +63,8 @@ struct Round {
 struct Gain {
   double low;
   double high;
+
+  ECHOBUF_MEMBERS(low, high)
 
   struct Draw {
     float factor;
@@ -77,6 +86,8 @@ struct Noise {
   float most;        // numbers are brought to 0 ... `most`,
   uint32_t clip;     // if that is asked for
   uint32_t integer;  // 8 bits without `clip`: what does not fit wraps around
+
+  ECHOBUF_MEMBERS(mean, sigma, most, clip, integer)
 
   struct Draw {
     Words words;
@@ -104,6 +115,8 @@ struct Erase {
   double ratio[2];  // logarithm of height / width
   uint32_t random;  // normal noise; else `value`
   float value[kMostChannels];
+
+  ECHOBUF_MEMBERS(p, scale, ratio, random, value)
 
   struct Draw {
     int32_t top, left, height, width;
@@ -153,6 +166,8 @@ struct Bands {
   double widest;
   float value;
 
+  ECHOBUF_MEMBERS(rows, columns, tallest, widest, value)
+
   struct Draw {
     int32_t begin[2 * kMost];
     int32_t end[2 * kMost];
@@ -182,3 +197,13 @@ struct Bands {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_PIXELS_OPERATIONS(X) \
+  X(normalize, Normalize)            \
+  X(scale, Scale)                    \
+  X(round, Round)                    \
+  X(gain, Gain)                      \
+  X(noise, Noise)                    \
+  X(erase, Erase)                    \
+  X(bands, Bands)

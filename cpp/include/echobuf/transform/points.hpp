@@ -1,13 +1,14 @@
 #pragma once
 
 #include "echobuf/transform/maps.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/resample.hpp"
 #include "echobuf/transform/warp.hpp"
 
 // Boxes and points that follow the pixels of an image. Their leaf is an image of one
 // row, whose pixels are boxes (x1, y1, x2, y2) or points (x, y), in pixels of the
-// image. Each operation that moves pixels has a companion here with the same random
-// choices, which maps numbers from the image to the result.
+// image. Each operation that moves pixels has a companion here, which holds it, for the
+// same random choices, and maps numbers from the image to the result.
 //
 // Conventions and arithmetic are those of torchvision 0.29.1 (transforms/v2/functional/
 // _geometry.py and _meta.py): crops and affine maps clip boxes, flips and resizing do
@@ -19,6 +20,8 @@ namespace echobuf::transform {
 struct PointForm {
   uint32_t boxes;    // else points
   uint32_t outside;  // the bits of a float, which may be a NaN
+
+  ECHOBUF_MEMBERS(boxes, outside)
 
   ECHOBUF_HD int size() const { return boxes != 0 ? 4 : 2; }
 
@@ -99,56 +102,41 @@ ECHOBUF_HD inline float resized_by(int32_t size, int32_t result) {
   return static_cast<float>(static_cast<double>(result) / static_cast<double>(size));
 }
 
-/// Of a `Crop` with the same numbers.
 struct CropPoints {
-  Extent in;
-  int32_t height;
-  int32_t width;
-  int32_t top;
-  int32_t left;
-  uint32_t tops;
-  uint32_t lefts;
-  uint32_t columns_first;
-  uint32_t boxes;
-  uint32_t outside;
+  Crop crop;
+  PointForm form;
+
+  ECHOBUF_MEMBERS(crop, form)
 
   using Draw = Crop::Draw;
 
-  ECHOBUF_HD Draw draw(Words words) const {
-    const Crop windows{in,   height, width,         top,           left,
-                       tops, lefts,  Border::kFill, columns_first, {}};
-    return windows.draw(words);
-  }
+  ECHOBUF_HD Draw draw(Words words) const { return crop.draw(words); }
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
-    const PointForm form{boxes, outside};
     if (form.is_marked(v)) return;
     // The border comes first, as an operation of its own.
-    const int32_t above = exact::most(-top, 0);
-    const int32_t before = exact::most(-left, 0);
+    const int32_t above = exact::most(-crop.top, 0);
+    const int32_t before = exact::most(-crop.left, 0);
     form.move(v, static_cast<float>(before), static_cast<float>(above));
     form.move(v, -static_cast<float>(d.left + before),
               -static_cast<float>(d.top + above));
-    form.clip(v, height, width);
+    form.clip(v, crop.height, crop.width);
   }
 };
 
-/// Of a `Flip`.
 struct FlipPoints {
-  Extent in;
-  Axis axis;
-  double p;
-  uint32_t boxes;
-  uint32_t outside;
+  Flip flip;
+  PointForm form;
+
+  ECHOBUF_MEMBERS(flip, form)
 
   using Draw = Flip::Draw;
 
-  ECHOBUF_HD Draw draw(Words words) const { return Flip{in, axis, p}.draw(words); }
+  ECHOBUF_HD Draw draw(Words words) const { return flip.draw(words); }
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
-    const PointForm form{boxes, outside};
     if (d.on == 0 || form.is_marked(v)) return;
-    const int first = axis == Axis::kColumn ? 0 : 1;
-    const int32_t size = axis == Axis::kColumn ? in.width : in.height;
-    if (boxes == 0) {
+    const int first = flip.axis == Axis::kColumn ? 0 : 1;
+    const int32_t size = flip.axis == Axis::kColumn ? flip.in.width : flip.in.height;
+    if (form.boxes == 0) {
       const auto last = static_cast<float>(size - 1);
       v[0] = first == 0 ? last - v[0] : v[0];
       v[1] = first == 0 ? v[1] : last - v[1];
@@ -169,14 +157,14 @@ struct ResizePoints {
   Extent in;
   int32_t height;
   int32_t width;
-  uint32_t boxes;
-  uint32_t outside;
+  PointForm form;
+
+  ECHOBUF_MEMBERS(in, height, width, form)
 
   struct Draw {};
 
   ECHOBUF_HD Draw draw(Words) const { return {}; }
   ECHOBUF_HD void pixel(const Draw&, float* v, const Place&) const {
-    const PointForm form{boxes, outside};
     if (form.is_marked(v)) return;
     form.scale(v, resized_by(in.width, width), resized_by(in.height, height));
   }
@@ -189,8 +177,9 @@ struct WindowPoints {
   int32_t width;
   double scale[2];
   double ratio[2];
-  uint32_t boxes;
-  uint32_t outside;
+  PointForm form;
+
+  ECHOBUF_MEMBERS(in, height, width, scale, ratio, form)
 
   using Draw = Resample::Draw;
 
@@ -200,7 +189,6 @@ struct WindowPoints {
     return windows.draw(words);
   }
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
-    const PointForm form{boxes, outside};
     if (form.is_marked(v)) return;
     form.move(v, -static_cast<float>(d.left), -static_cast<float>(d.top));
     form.clip(v, d.height, d.width);
@@ -209,17 +197,12 @@ struct WindowPoints {
   }
 };
 
-/// Of a `Warp` with the same numbers. A box becomes the one around its four corners.
+/// A box becomes the one around its four corners.
 struct WarpPoints {
-  Extent in;
-  double angle[2];  // the degrees of a Warp
-  double shift[2];
-  double scale[2];
-  double shear_x[2];
-  double shear_y[2];
-  double centre[2];  // x, y, from the middle of the image
-  uint32_t boxes;
-  uint32_t outside;
+  Warp warp;
+  PointForm form;
+
+  ECHOBUF_MEMBERS(warp, form)
 
   /// The place in the result of point (x, y) of the image, from its corner.
   struct Draw {
@@ -237,18 +220,18 @@ struct WarpPoints {
   };
 
   ECHOBUF_HD Draw draw(Words words) const {
-    const AffineDraw t = draw_affine(words, angle, shift, scale, shear_x, shear_y);
-    const double cx = 0.5 * in.width + centre[0];
-    const double cy = 0.5 * in.height + centre[1];
+    const AffineDraw t = draw_affine(words, warp.degrees, warp.shift, warp.scale,
+                                     warp.shear_x, warp.shear_y);
+    const double cx = 0.5 * warp.in.width + warp.centre[0];
+    const double cy = 0.5 * warp.in.height + warp.centre[1];
     const double xx = t.a * t.size, xy = t.b * t.size;
     const double yx = t.c * t.size, yy = t.d * t.size;
     return {xx, xy, cx + t.right - xx * cx - xy * cy,
             yx, yy, cy + t.down - yx * cx - yy * cy};
   }
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
-    const PointForm form{boxes, outside};
     if (form.is_marked(v)) return;
-    form.follow(d, v, in.height, in.width);
+    form.follow(d, v, warp.in.height, warp.in.width);
   }
 };
 
@@ -256,16 +239,25 @@ struct WarpPoints {
 struct SanitizePoints {
   Extent in;
   float min_size;
-  uint32_t boxes;
-  uint32_t outside;
+  PointForm form;
+
+  ECHOBUF_MEMBERS(in, min_size, form)
 
   struct Draw {};
 
   ECHOBUF_HD Draw draw(Words) const { return {}; }
   ECHOBUF_HD void pixel(const Draw&, float* v, const Place&) const {
-    const PointForm form{boxes, outside};
     if (!form.is_marked(v)) form.clip(v, in.height, in.width, min_size);
   }
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_POINTS_OPERATIONS(X) \
+  X(crop_points, CropPoints)         \
+  X(flip_points, FlipPoints)         \
+  X(resize_points, ResizePoints)     \
+  X(window_points, WindowPoints)     \
+  X(warp_points, WarpPoints)         \
+  X(sanitize_points, SanitizePoints)

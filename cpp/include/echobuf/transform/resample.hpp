@@ -2,6 +2,7 @@
 
 #include "echobuf/transform/filter.hpp"
 #include "echobuf/transform/image.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/words.hpp"
 
 // Bilinear and bicubic resizing, of the whole image or of a window drawn anew each
@@ -101,6 +102,8 @@ struct Resample {
   uint32_t windowed;  // a window of the image; else all of it
   double scale[2];    // of the window: its share of the image's area, least and most
   double ratio[2];    // logarithm of width / height, least and most
+
+  ECHOBUF_MEMBERS(in, height, width, antialias, windowed, scale, ratio, filter)
   Filter filter = Filter::kTriangle;
 
   /// The window.
@@ -165,3 +168,6 @@ struct Resample {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_RESAMPLE_OPERATIONS(X) X(resample, Resample)

@@ -2,6 +2,7 @@
 
 #include "echobuf/transform/image.hpp"
 #include "echobuf/transform/levels.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/words.hpp"
 
 // Sharpness: a pixel is moved away from, or to, the weighted mean of its 3 x 3
@@ -18,6 +19,8 @@ struct Sharpen {
   float bound;       // the largest number
   double p;
   Levels levels;  // of the share of the mean: 1 - factor
+
+  ECHOBUF_MEMBERS(in, integer, bound, p, levels)
 
   struct Draw {
     double share;  // a 32-bit float
@@ -100,3 +103,6 @@ struct Sharpen {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_SHARPEN_OPERATIONS(X) X(sharpen, Sharpen)

@@ -24,118 +24,37 @@
 
 namespace echobuf::transform {
 
-/// Kinds of operations, in the order of `Operations`.
+/// All operations but those of the caller's: X(name that chains have for it, its type).
+#define ECHOBUF_OPERATIONS(X)       \
+  ECHOBUF_MAPS_OPERATIONS(X)        \
+  ECHOBUF_RESAMPLE_OPERATIONS(X)    \
+  ECHOBUF_WARP_OPERATIONS(X)        \
+  ECHOBUF_PIXELS_OPERATIONS(X)      \
+  ECHOBUF_COLOR_OPERATIONS(X)       \
+  ECHOBUF_MIX_OPERATIONS(X)         \
+  ECHOBUF_TOKENS_OPERATIONS(X)      \
+  ECHOBUF_TONE_OPERATIONS(X)        \
+  ECHOBUF_GRADED_OPERATIONS(X)      \
+  ECHOBUF_BLUR_OPERATIONS(X)        \
+  ECHOBUF_SHARPEN_OPERATIONS(X)     \
+  ECHOBUF_PERSPECTIVE_OPERATIONS(X) \
+  ECHOBUF_POINTS_OPERATIONS(X)      \
+  ECHOBUF_WARPED_POINTS_OPERATIONS(X)
+
 enum class OpCode : uint32_t {
-  kCrop,
-  kFlip,
-  kNearest,
-  kNearestWindow,
-  kResample,
-  kWarp,
-  kNormalize,
-  kScale,
-  kRound,
-  kGain,
-  kNoise,
-  kErase,
-  kBands,
-  kJitter,
-  kMix,
-  kMask,
-  kInvert,
-  kSolarize,
-  kPosterize,
-  kAutoContrast,
-  kEqualize,
-  kGrey,
-  kGradedColor,
-  kGradedWarp,
-  kBlur,
-  kSharpen,
-  kPerspective,
-  kCropPoints,
-  kFlipPoints,
-  kResizePoints,
-  kWindowPoints,
-  kWarpPoints,
-  kGradedWarpPoints,
-  kPerspectivePoints,
-  kSanitizePoints,
-  kCustom,  // the caller's; see custom.hpp
+#define ECHOBUF_CODE(name, Op) k##Op,
+  ECHOBUF_OPERATIONS(ECHOBUF_CODE)
+#undef ECHOBUF_CODE
+      kCustom,  // the caller's; see custom.hpp
 };
 
 template <class Op>
 inline constexpr OpCode kCodeOf = OpCode::kCustom;
-template <>
-inline constexpr OpCode kCodeOf<Crop> = OpCode::kCrop;
-template <>
-inline constexpr OpCode kCodeOf<Flip> = OpCode::kFlip;
-template <>
-inline constexpr OpCode kCodeOf<Nearest> = OpCode::kNearest;
-template <>
-inline constexpr OpCode kCodeOf<NearestWindow> = OpCode::kNearestWindow;
-template <>
-inline constexpr OpCode kCodeOf<Resample> = OpCode::kResample;
-template <>
-inline constexpr OpCode kCodeOf<Warp> = OpCode::kWarp;
-template <>
-inline constexpr OpCode kCodeOf<Normalize> = OpCode::kNormalize;
-template <>
-inline constexpr OpCode kCodeOf<Scale> = OpCode::kScale;
-template <>
-inline constexpr OpCode kCodeOf<Round> = OpCode::kRound;
-template <>
-inline constexpr OpCode kCodeOf<Gain> = OpCode::kGain;
-template <>
-inline constexpr OpCode kCodeOf<Noise> = OpCode::kNoise;
-template <>
-inline constexpr OpCode kCodeOf<Erase> = OpCode::kErase;
-template <>
-inline constexpr OpCode kCodeOf<Bands> = OpCode::kBands;
-template <>
-inline constexpr OpCode kCodeOf<Jitter> = OpCode::kJitter;
-template <>
-inline constexpr OpCode kCodeOf<Mix> = OpCode::kMix;
-template <>
-inline constexpr OpCode kCodeOf<Mask> = OpCode::kMask;
-template <>
-inline constexpr OpCode kCodeOf<Invert> = OpCode::kInvert;
-template <>
-inline constexpr OpCode kCodeOf<Solarize> = OpCode::kSolarize;
-template <>
-inline constexpr OpCode kCodeOf<Posterize> = OpCode::kPosterize;
-template <>
-inline constexpr OpCode kCodeOf<AutoContrast> = OpCode::kAutoContrast;
-template <>
-inline constexpr OpCode kCodeOf<Equalize> = OpCode::kEqualize;
-template <>
-inline constexpr OpCode kCodeOf<Grey> = OpCode::kGrey;
-template <>
-inline constexpr OpCode kCodeOf<GradedColor> = OpCode::kGradedColor;
-template <>
-inline constexpr OpCode kCodeOf<GradedWarp> = OpCode::kGradedWarp;
-template <>
-inline constexpr OpCode kCodeOf<Blur> = OpCode::kBlur;
-template <>
-inline constexpr OpCode kCodeOf<Sharpen> = OpCode::kSharpen;
-template <>
-inline constexpr OpCode kCodeOf<Perspective> = OpCode::kPerspective;
-template <>
-inline constexpr OpCode kCodeOf<CropPoints> = OpCode::kCropPoints;
-template <>
-inline constexpr OpCode kCodeOf<FlipPoints> = OpCode::kFlipPoints;
-template <>
-inline constexpr OpCode kCodeOf<ResizePoints> = OpCode::kResizePoints;
-template <>
-inline constexpr OpCode kCodeOf<WindowPoints> = OpCode::kWindowPoints;
-template <>
-inline constexpr OpCode kCodeOf<WarpPoints> = OpCode::kWarpPoints;
-template <>
-inline constexpr OpCode kCodeOf<GradedWarpPoints> = OpCode::kGradedWarpPoints;
-template <>
-inline constexpr OpCode kCodeOf<PerspectivePoints> = OpCode::kPerspectivePoints;
-template <>
-inline constexpr OpCode kCodeOf<SanitizePoints> = OpCode::kSanitizePoints;
+#define ECHOBUF_CODE_OF(name, Op) \
+  template <>                     \
+  inline constexpr OpCode kCodeOf<Op> = OpCode::k##Op;
+ECHOBUF_OPERATIONS(ECHOBUF_CODE_OF)
+#undef ECHOBUF_CODE_OF
 
 template <class Op>
 concept MapOp =
@@ -219,6 +138,9 @@ struct StagePlan {
   // with the same random choices.
   int32_t frames = 1;
 
+  ECHOBUF_MEMBERS(source, target, raw, core, whole, before, after, count, fill,
+                  statistic, mix, frames)
+
   ECHOBUF_HD constexpr int32_t first_after() const {
     return before + (is_operation(core) ? 1 : 0);
   }
@@ -252,17 +174,15 @@ ECHOBUF_HD constexpr Statistic statistic_of() {
 }
 constexpr Statistic statistic_of(OpCode code) {
   switch (code) {
-    case OpCode::kJitter:
-      return statistic_of<Jitter>();
-    case OpCode::kGradedColor:
-      return statistic_of<GradedColor>();
-    case OpCode::kAutoContrast:
-      return statistic_of<AutoContrast>();
-    case OpCode::kEqualize:
-      return statistic_of<Equalize>();
-    default:
-      return Statistic::kNone;
+#define ECHOBUF_STATISTIC(name, Op) \
+  case OpCode::k##Op:               \
+    return statistic_of<Op>();
+    ECHOBUF_OPERATIONS(ECHOBUF_STATISTIC)
+#undef ECHOBUF_STATISTIC
+    case OpCode::kCustom:
+      break;
   }
+  return Statistic::kNone;
 }
 constexpr Statistic statistic_of(const Stage& stage) {
   if (stage.statistic < 0) return Statistic::kNone;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/image.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/words.hpp"
 
 // Masked language modelling: some tokens are hidden, and are what is to be told.
@@ -22,6 +23,9 @@ struct Mask {
   uint32_t specials;  // tokens that are never selected
   int64_t special[kMostSpecial];
 
+  ECHOBUF_MEMBERS(p, hidden, replaced, mask, vocabulary, labels, ignored, specials,
+                  special)
+
   struct Draw {
     Words words;
   };
@@ -41,3 +45,6 @@ struct Mask {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_TOKENS_OPERATIONS(X) X(mask, Mask)

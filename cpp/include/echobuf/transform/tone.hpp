@@ -2,6 +2,7 @@
 
 #include "echobuf/transform/image.hpp"
 #include "echobuf/transform/levels.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/statistic.hpp"
 #include "echobuf/transform/words.hpp"
 
@@ -15,6 +16,8 @@ namespace echobuf::transform {
 struct Invert {
   double p;
   float white;
+
+  ECHOBUF_MEMBERS(p, white)
 
   struct Draw {
     uint32_t on;
@@ -33,6 +36,8 @@ struct Solarize {
   double p;
   float white;
   Levels thresholds;
+
+  ECHOBUF_MEMBERS(p, white, thresholds)
 
   struct Draw {
     uint32_t on;
@@ -53,6 +58,8 @@ struct Posterize {
   double p;
   uint32_t integer;  // 8 bits
   Levels bits;       // 0 ... 8
+
+  ECHOBUF_MEMBERS(p, integer, bits)
 
   struct Draw {
     uint32_t on;
@@ -85,6 +92,8 @@ struct AutoContrast {
   double p;
   float white;
   uint32_t integer;  // results are cut to whole numbers
+
+  ECHOBUF_MEMBERS(p, white, integer)
 
   struct Draw {
     uint32_t on;
@@ -121,6 +130,8 @@ struct Equalize {
   double p;
   uint32_t integer;
 
+  ECHOBUF_MEMBERS(p, integer)
+
   struct Draw {
     uint32_t on;
     const unsigned char* table;  // 256 numbers of each channel
@@ -151,6 +162,8 @@ struct Grey {
   uint32_t to;
   uint32_t integer;
 
+  ECHOBUF_MEMBERS(p, from, to, integer)
+
   struct Draw {
     uint32_t on;
   };
@@ -179,3 +192,12 @@ struct Grey {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_TONE_OPERATIONS(X) \
+  X(invert, Invert)                \
+  X(solarize, Solarize)            \
+  X(posterize, Posterize)          \
+  X(auto_contrast, AutoContrast)   \
+  X(equalize, Equalize)            \
+  X(grey, Grey)

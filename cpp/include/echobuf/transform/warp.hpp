@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/image.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/words.hpp"
 
 // Rotation, translation, scaling and shear about a point, in one. The pixel of the
@@ -110,6 +111,8 @@ struct Warp {
   double centre[2];  // x, y, from the middle of the image
   float fill[kMostChannels];
 
+  ECHOBUF_MEMBERS(in, bilinear, degrees, shift, scale, shear_x, shear_y, centre, fill)
+
   /// The source of pixel (x, y), seen from the middle of the image.
   struct Draw {
     float xx, xy, x0;
@@ -153,3 +156,6 @@ struct Warp {
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_WARP_OPERATIONS(X) X(warp, Warp)

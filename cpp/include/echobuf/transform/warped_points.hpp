@@ -1,6 +1,7 @@
 #pragma once
 
 #include "echobuf/transform/graded.hpp"
+#include "echobuf/transform/members.hpp"
 #include "echobuf/transform/perspective.hpp"
 #include "echobuf/transform/points.hpp"
 
@@ -10,30 +11,28 @@
 
 namespace echobuf::transform {
 
-/// Of a `GradedWarp` with the same numbers.
 struct GradedWarpPoints {
-  Extent in;
-  uint32_t kind;
-  Levels levels;
-  uint32_t boxes;
-  uint32_t outside;
+  GradedWarp warp;
+  PointForm form;
+
+  ECHOBUF_MEMBERS(warp, form)
 
   using Draw = WarpPoints::Draw;
 
   ECHOBUF_HD Draw draw(Words words) const {
-    const auto level = static_cast<double>(levels.pick(words));
+    const auto level = static_cast<double>(warp.levels.pick(words));
     Draw d{1, 0, 0, 0, 1, 0};
-    if (kind == GradedWarp::kShearX) {
+    if (warp.kind == GradedWarp::kShearX) {
       d.xy = -level;
-    } else if (kind == GradedWarp::kShearY) {
+    } else if (warp.kind == GradedWarp::kShearY) {
       d.yx = -level;
-    } else if (kind == GradedWarp::kTranslateX) {
+    } else if (warp.kind == GradedWarp::kTranslateX) {
       d.x0 = exact::cut_int(static_cast<float>(level));
-    } else if (kind == GradedWarp::kTranslateY) {
+    } else if (warp.kind == GradedWarp::kTranslateY) {
       d.y0 = exact::cut_int(static_cast<float>(level));
     } else {
       const exact::Turn turn = exact::turn(-level);
-      const double cx = 0.5 * in.width, cy = 0.5 * in.height;
+      const double cx = 0.5 * warp.in.width, cy = 0.5 * warp.in.height;
       d.xx = turn.cosine;
       d.xy = -turn.sine;
       d.yx = turn.sine;
@@ -44,20 +43,16 @@ struct GradedWarpPoints {
     return d;
   }
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
-    const PointForm form{boxes, outside};
-    if (!form.is_marked(v)) form.follow(d, v, in.height, in.width);
+    if (!form.is_marked(v)) form.follow(d, v, warp.in.height, warp.in.width);
   }
 };
 
-/// Of a `Perspective` with the same numbers. What an image that stays as it is has
-/// outside of it stays there.
+/// What an image that stays as it is has outside of it stays there.
 struct PerspectivePoints {
-  Extent in;
-  double p;
-  int32_t down;
-  int32_t right;
-  uint32_t boxes;
-  uint32_t outside;
+  Perspective image;
+  PointForm form;
+
+  ECHOBUF_MEMBERS(image, form)
 
   /// The place in the result of point (x, y) of the image, from its corner. `on`: 0
   /// leaves each row as it is.
@@ -77,17 +72,21 @@ struct PerspectivePoints {
   };
 
   ECHOBUF_HD Draw draw(Words words) const {
-    const Perspective image{in, 0, p, down, right, {}};
     Draw d{{{1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0}}, 0};
-    if (!words.chance(p)) return d;
+    if (!words.chance(image.p)) return d;
     const Corners corners = image.corners(words);
     if (!is_invertible(corners)) return d;
-    return {map_to(corners, in.width, in.height), 1};
+    return {map_to(corners, image.in.width, image.in.height), 1};
   }
   ECHOBUF_HD void pixel(const Draw& d, float* v, const Place&) const {
-    const PointForm form{boxes, outside};
-    if (d.on != 0 && !form.is_marked(v)) form.follow(d, v, in.height, in.width);
+    if (d.on != 0 && !form.is_marked(v))
+      form.follow(d, v, image.in.height, image.in.width);
   }
 };
 
 }  // namespace echobuf::transform
+
+/// The operations here, by the names that chains have for them.
+#define ECHOBUF_WARPED_POINTS_OPERATIONS(X) \
+  X(graded_warp_points, GradedWarpPoints)   \
+  X(perspective_points, PerspectivePoints)
