@@ -4,14 +4,11 @@ import json
 import sys
 from bisect import bisect_right
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from schedule_reference import fixed_capacity, fixed_passes
-
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 @pytest.fixture
@@ -99,35 +96,6 @@ def test_every_example_is_used_and_nothing_waits_twice(parts, name):
         assert run.waited >= least - 1e-6
 
 
-@pytest.mark.parametrize("factor", [1, 3, 2.5])
-def test_distances_are_those_between_draws_of_the_same_example(parts, factor):
-    tried, shape = scenario(parts, "steady, R 2")
-    upstream = tried.upstreams(0)[0]
-    run = parts["clock"].run_fixed(upstream, shape, Fraction(factor))
-    uses = parts["measures"].uses(run.passes)
-    assert {*uses.counts.tolist()} <= {np.floor(factor), np.ceil(factor)}
-    assert len(uses.distances) == uses.counts.sum() - len(uses.counts)
-    assert uses.distances.min(initial=1) >= 1
-    assert uses.distances.max(initial=1) < 2 * shape.window
-
-
-def test_time_stands_still_while_upstream_is_stopped(parts):
-    work = parts["ring"].Work([(10.0, 5.0), (20.0, 1.0)])
-    assert [work.worked(t) for t in (0, 10, 12, 15, 16, 20.5, 23)] == [
-        *(0, 10, 10, 10, 11, 15, 17)
-    ]
-    assert [work.clock(w) for w in (0, 10, 11, 15, 16)] == [0, 10, 16, 20, 22]
-
-
-def test_stops_make_upstream_late(parts):
-    upstreams, shape = parts["upstreams"], parts["upstreams"].Shape(64, 8)
-    times = np.full(640, 2.0)
-    free = parts["clock"].run_auto(upstreams.Upstream(times), shape)
-    held = parts["clock"].run_auto(upstreams.Upstream(times, [(400.0, 5000.0)]), shape)
-    assert held.waited > free.waited + 5000 - shape.max_factor * (64 + 4)
-    assert held.fresh[-1] == free.fresh[-1]
-
-
 @pytest.mark.parametrize("name", ["steady, R 2", "epochs of 3 windows, R 2"])
 def test_the_slowdown_is_that_over_the_best_of_all_fixed_factors(parts, name):
     tried, shape = scenario(parts, name, windows=30)
@@ -152,17 +120,6 @@ def test_the_slowdown_is_that_over_the_best_of_all_fixed_factors(parts, name):
                 runs[0].times[batch] * (1 - rest) + rest * runs[0].times[batch - 1],
             )
     assert trial.slower[worth] == pytest.approx(trial.time / best - 1, abs=1e-9)
-
-
-def test_a_jump_is_followed_once_the_factor_is_near(parts):
-    clock, measures = parts["clock"], parts["measures"]
-    # Windows of 10 records: two passes with all of them new, then one new a pass.
-    edges = [10, 20, *range(21, 60)]
-    passes = [clock.Pass(10.0 * k, end - 10, 10, end) for k, end in enumerate(edges)]
-    empty = np.zeros(0)
-    run = clock.Run(empty, empty, empty, 0.0, 0.0, 0.0, passes)
-    (followed,) = measures.follow(run, [20], [10], parts["upstreams"].Shape(10, 1))
-    assert (followed.passes, followed.draws) == (2, 20)
 
 
 def test_a_run_leaves_its_files(trial, tmp_path, monkeypatch, capsys):

@@ -105,16 +105,6 @@ def test_examples_come_k_times_and_not_before_they_were_put(parts, count, segmen
         assert np.isin(gone, rows).all()
 
 
-def test_a_rate_that_diverges_is_dropped_and_the_others_go_on(problem, parts):
-    cell = parts["echoes"].Cell("batch", 64, 2)
-    with_it = parts["descent"].paths(problem, cell, [0.5, 1e4], SEEDS)
-    without = parts["descent"].paths(problem, cell, [0.5], SEEDS)
-    for _ in range(20):
-        both, one = next(with_it), next(without)
-        np.testing.assert_allclose(both.losses[:, :1], one.losses, rtol=1e-5)
-    assert np.isinf(both.losses[:, 1]).all()
-
-
 @pytest.mark.parametrize("unit", ["batch", "example"])
 def test_tuned_rates_reach_the_target_with_other_seeds(
     problem, parts, monkeypatch, unit

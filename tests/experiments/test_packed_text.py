@@ -1,7 +1,6 @@
 """The experiment on packed text: clocks, targets, and what its summary says."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -28,24 +27,6 @@ def test_a_run_ends_at_the_target_or_at_its_limit(packed, monkeypatch):
         # What the model sees is at most twice what has arrived.
         assert 0 < run.tokens <= 2 * run.fresh_tokens
         assert 0 <= run.waste < 0.2
-
-
-def test_a_summary_compares_within_seeds(packed, capsys):
-    run = packed.Run(1, 0, True, 2.6, 40.0, 1000, 1000, 0.01, 10)
-    runs = [
-        run,
-        replace(run, factor=4, seconds=10.0, fresh_tokens=500),
-        replace(run, seed=1, seconds=20.0),
-        replace(run, seed=1, factor=4, reached=False, seconds=60.0),
-    ]
-    told = packed.summary(runs)
-    assert (told["1"]["runs"], told["1"]["reached"]) == (2, 2)
-    assert told["1"]["seconds"] == {"median": 30.0, "range": [20.0, 40.0]}
-    assert (told["4"]["runs"], told["4"]["reached"]) == (2, 1)
-    assert told["4"]["seconds_over_plain"] == {"median": 0.25, "range": [0.25, 0.25]}
-    assert told["4"]["fresh_over_plain"]["median"] == 0.5
-    packed.print_summary(told)
-    assert "factor 4: target reached in 1 of 2" in capsys.readouterr().out
 
 
 def test_the_file_says_the_rules(packed, tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """Passes against a shuffle buffer: memory, measures, resuming, the runs."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -71,26 +69,6 @@ def test_passes_use_each_example_as_often(load, conditions, factor):
     assert np.bincount(draws).tolist() == [factor] * 400
     _, apart = load("shuffles.measures").distances(draws)
     assert apart.mean() == pytest.approx(condition.size, rel=0.1)
-
-
-def test_a_finished_run_is_not_made_again(load, conditions, monkeypatch, tmp_path):
-    runs, made = load("shuffles.runs"), []
-    monkeypatch.setattr(runs, "accuracy", lambda run: made.append(run) or 0.5)
-    Run = load("shuffles.accuracy").Run
-    run = Run(conditions.Condition("passes", 2, 64), 0.1, 0)
-    path = tmp_path / "runs.jsonl"
-    assert runs.Runs(path).accuracy(run) == 0.5
-    with path.open("a") as file:
-        file.write('{"run": {"cut sh')
-    again = runs.Runs(path)
-    assert again.accuracy(run) == 0.5
-    assert made == [run]
-    others = [replace(run, seed=1), replace(run, rate=0.2), replace(run, fresh=1)]
-    for other in others:
-        again.accuracy(other)
-    assert made == [run, *others]
-    assert all(runs.Runs(path).accuracy(other) == 0.5 for other in made)
-    assert len(made) == 4
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

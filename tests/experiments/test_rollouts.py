@@ -1,6 +1,5 @@
 """The experiment on replayed rollouts: what a run counts, rewards of groups, tables."""
 
-import json
 from collections import Counter
 
 import numpy as np
@@ -85,21 +84,6 @@ def test_a_limit_of_policies_leaves_one_use_more(parts, numbered, factor, limit)
     assert row["largest_age"] < 2 * uses * (uses + 1)
 
 
-@pytest.mark.parametrize("factor", [1, 2, 4])
-def test_limits_that_no_rollout_reaches_are_left_out(parts, numbered, factor):
-    conditions = parts("condition")
-    limits = [
-        one.max_staleness for one in conditions.CONDITIONS if one.factor == factor
-    ]
-    assert limits == [None, *range(factor - 2, -1, -1)]
-    rows = [
-        parts("run").learn(numbered(), conditions.Condition(factor, limit))
-        for limit in (None, factor - 1)
-    ]
-    assert rows[0]["curve"] == rows[1]["curve"]
-    assert rows[1]["expired"] == 0
-
-
 def test_groups_are_rewarded_where_the_digits_are_in_order(parts):
     torch = pytest.importorskip("torch")
     language = parts("language")
@@ -158,67 +142,3 @@ def test_episodes_of_control_begin_where_others_end(parts):
     reward, entropy = learner.evaluate()
     assert 9 < reward < 100
     assert 0.6 < entropy < 0.7
-
-
-def fake(trial):
-    """Return an outcome: with replay the target needs fewer samples, more updates."""
-    factor = trial.condition.factor
-    best = -5 if factor == 1 else -6
-    away = abs(2 * np.log10(trial.rate) - best)
-    speed = factor**0.5 / (1 + away)
-    samples = range(0, 60_001, 3_000)
-    curve = [[n, factor * n // 256, min(500.0, n * speed / 60), 0.3] for n in samples]
-    return {
-        "curve": curve,
-        "served": factor * 60_000,
-        "expired": 7,
-        "mean_age": 2.0 * factor,
-        "largest_age": 4 * factor,
-        "generating_s": 1.0,
-        "updating_s": 1.0,
-    }
-
-
-def test_without_time_the_script_reports_what_is_logged(load, parts, tmp_path, capsys):
-    pytest.importorskip("torch")
-    pytest.importorskip("gymnasium")
-    script, tuning = load("rollouts"), parts("tuning")
-    main = script.main
-    arguments = ["--out", str(tmp_path), "--learners", "control", "--seconds"]
-    main([*arguments, "0"])
-    path = tmp_path / "rollouts.json"
-    control = json.loads(path.read_text())["learners"]["control"]
-    assert control["conditions_not_done"] == len(script.CONDITIONS)
-    settings = {"control": script.short(script.settings_of("control"))}
-    log = script.RewardLog(tmp_path / "rollouts.jsonl", settings)
-    found = script.resumed(log, fake, lambda *_: "", float("inf"))
-    tuned = script.explore("control", found)
-    assert [one.rate for one in tuned[:2]] == [tuning.rate_of(-5), tuning.rate_of(-6)]
-    capsys.readouterr()
-    main([*arguments, "0"])
-    out = capsys.readouterr().out
-    control = json.loads(path.read_text())["learners"]["control"]
-    assert control["conditions_not_done"] == 0
-    assert len(control["conditions"]) == len(script.CONDITIONS)
-    by_name = {row["condition"]: row for row in control["compared"]}
-    plain, four = by_name["e = 1, limit none"], by_name["e = 4, limit none"]
-    assert plain["over_no_replay"] == dict.fromkeys(plain["median"], 1.0)
-    assert four["reached"] == len(tuning.SEEDS)
-    # Twice as soon, and four times as many updates a sample.
-    assert four["over_no_replay"]["samples"] == pytest.approx(0.5, abs=0.1)
-    assert four["over_no_replay"]["updates"] == pytest.approx(2, abs=0.3)
-    assert "e = 4, limit 0" in out
-    assert (tmp_path / "rollouts.png").exists()
-
-
-def test_misses_count_as_more_than_all(parts):
-    median = parts("report").median
-    assert median([5, None, 3, 9, 7]) == 7
-    assert median([5, None, None, None, 7]) is None
-
-
-def test_a_permutation_test_tells_differences_from_chance(parts):
-    p = parts("report").permutation_p
-    assert p([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == 1
-    # All three of one side are the largest: 2 of the 20 ways to choose them.
-    assert p([4.0, 5.0, 6.0], [1.0, 2.0, 3.0]) == pytest.approx(0.1, abs=0.01)

@@ -48,9 +48,11 @@ def test_a_loader_may_be_in_its_loop_at_the_end(monkeypatch):
         batches = iter(loader)
         next(batches)
         feeder = next(t for t in threading.enumerate() if t.name == "echobuf-feeder")
-    feeder.join(WAIT_S)
     with pytest.raises(echobuf.DeviceError, match="has ended"):
         next(batches)
+    loader.close()
+    feeder.join(WAIT_S)
+    assert not feeder.is_alive()
     assert not unhandled
 
 

@@ -7,92 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from echobuf import EchoBuffer, Field, SpecError
 from echobuf import transforms as T
 from test_odd_arguments import BASE, ROWS
-from transform_chains import CLOSE, EXACT, Image, chains, images, pixels, step_of
 from transform_engine import Step, chain, drawn, one, rows
 from transform_reference import Draw
 from transform_reference.clips import transform_clip
 
-SEEDS = st.integers(0, 2**64 - 1)
 RANDOM = np.random.default_rng(3)
 CLIP = RANDOM.integers(0, 256, (4, 9, 11, 3), np.uint8)
-FLOATS = (CLIP / np.float32(255)).astype(np.float32)
-
-
-def clips(image: Image, frames: int, count: int, seed: int) -> list[np.ndarray]:
-    """Return different clips of a kind, [frames, height, width, channels]."""
-    all_frames = pixels(image, frames * count, seed)
-    return [np.stack(all_frames[i::count]) for i in range(count)]
-
-
-def served(
-    leaves: list[np.ndarray], steps: list[Step], order: str, seed: int
-) -> list[tuple[int, np.ndarray]]:
-    """Two draws of each clip, [frames, height, width, channels], however it lies."""
-    if order == "TCHW":
-        leaves = [np.ascontiguousarray(leaf.transpose(0, 3, 1, 2)) for leaf in leaves]
-    made = rows(leaves, [T.Layout(order), *chain(steps)], factor=2, seed=seed)
-    assert len(made) == 2 * len(leaves)
-    if order == "TCHW":
-        return [(number, clip.transpose(0, 2, 3, 1)) for number, clip in made]
-    return made
-
-
-def as_expected(
-    clip: np.ndarray, steps: list[Step], draw: int, seed: int
-) -> np.ndarray:
-    """`Layout` stands first in the engine and counts as an operation."""
-    once = {"Resize": {"passes": False}, "RandomResizedCrop": {"passes": False}}
-    once["GaussianNoise"] = {"clip": (0, 1)}
-    for op, (name, options) in enumerate(steps, start=1):
-        words = Draw(seed=seed, epoch=0, draw=draw, op=op)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            more = once.get(name, {})
-            clip = transform_clip(name, {**options, **more}, words, clip)
-    return clip
-
-
-@settings(max_examples=150)
-@given(
-    st.data(),
-    images(),
-    st.integers(1, 4),
-    SEEDS,
-    st.sampled_from(["THWC", "TCHW"]),
-)
-def test_exact_chains(
-    data: st.DataObject, image: Image, frames: int, seed: int, order: str
-) -> None:
-    leaves = clips(image, frames, 3, seed % 1000)
-    steps = data.draw(chains(image))
-    for draw, (number, got) in enumerate(served(leaves, steps, order, seed)):
-        want = as_expected(leaves[number], steps, draw, seed)
-        assert got.dtype == want.dtype
-        np.testing.assert_array_equal(got.astype(float), want.astype(float))
-
-
-@settings(max_examples=120)
-@given(st.data(), images(), st.integers(1, 4), SEEDS)
-def test_one_that_is_close_among_others(
-    data: st.DataObject, image: Image, frames: int, seed: int
-) -> None:
-    moves = EXACT[:5]
-    leaves = clips(image, frames, 2, seed % 1000)
-    steps = data.draw(chains(image, moves, most=2))
-    steps += data.draw(chains(image, CLOSE, most=1))
-    steps += data.draw(chains(image, moves, most=2))
-    for draw, (number, got) in enumerate(served(leaves, steps, "THWC", seed)):
-        want = as_expected(leaves[number], steps, draw, seed)
-        assert got.dtype == want.dtype
-        gap = np.abs(got.astype(float) - want.astype(float))
-        if got.dtype != np.uint8:
-            gap /= 2 * step_of(got.dtype) * np.maximum(1, np.abs(want.astype(float)))
-        assert gap.max(initial=0) <= 1
 
 
 SAME_IN_ALL_FRAMES = [

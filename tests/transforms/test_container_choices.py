@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from typing import Any
 
 import numpy as np
@@ -138,34 +137,6 @@ def test_lists_that_change_later_change_nothing() -> None:
 
 
 # ---- states
-
-
-def test_a_state_goes_on_where_it_was() -> None:
-    whole = batches({"image": moves()})
-    spec = {"image": IMAGE, "mask": Field((8, 6), np.uint8)}
-    random = np.random.default_rng(1)
-    mask = random.integers(0, 256, (12, 8, 6)).astype(np.uint8)
-    examples = {"image": np.repeat(mask[..., None], 3, 3), "mask": mask}
-    options: dict[str, Any] = {"batch_size": 4, "window": 12, "factor": 3, "seed": 2}
-
-    def fed() -> EchoBuffer:
-        return EchoBuffer(spec, transform={"image": moves()}, **options)
-
-    with fed() as buffer:
-        buffer.put_batch(examples, timeout=WAIT_S)
-        buffer.close()
-        for want in whole[:4]:
-            np.testing.assert_array_equal(buffer.next_batch()["image"], want["image"])
-        state = json.loads(json.dumps(buffer.state_dict()))
-    with fed() as buffer:
-        buffer.load_state_dict(state)
-        skipped = state["fresh_offset"]
-        buffer.put_batch({k: v[skipped:] for k, v in examples.items()}, timeout=WAIT_S)
-        buffer.close()
-        rest = [{k: np.array(leaf) for k, leaf in b.items()} for b in buffer]
-    assert len(rest) == len(whole) - 4
-    for batch, want in zip(rest, whole[4:], strict=True):
-        np.testing.assert_array_equal(batch["image"], want["image"])
 
 
 def state_of(transform: Any) -> dict[str, Any]:

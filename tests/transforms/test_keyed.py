@@ -22,11 +22,14 @@ OPTIONS = {"window": 6, "factor": 2, "seed": 5}
 
 
 def steps() -> list[T.Operation]:
-    """All kinds of chance: of boxes, of orders, of elements, of partners."""
+    """All kinds of chance: of boxes, orders, policies, elements, partners."""
     return [
         T.RandomResizedCrop(6),
         T.ColorJitter(0.4, 0.4, 0.4, 0.1),
         T.RandomHorizontalFlip(),
+        T.RandAugment(),
+        T.TrivialAugmentWide(),
+        T.AutoAugment(),
         T.ToDtype(np.float32, scale=True),
         T.GaussianNoise(sigma=0.2),
         T.MixUp(labels=None),

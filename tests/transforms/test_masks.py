@@ -10,6 +10,7 @@ import pytest
 
 from echobuf import EchoBuffer, Field, SpecError
 from echobuf import transforms as T
+from echobuf.transforms import graded
 from transform_engine import drawn, one
 from transform_reference import Draw, transform
 
@@ -45,6 +46,9 @@ INTERPOLATING = [
     T.Resize((25, 31)),
     T.RandomRotation(40, interpolation="bilinear"),
     T.RandomAffine(20, translate=(0.2, 0.1), shear=9, interpolation="bilinear"),
+    T.RandomPerspective(0.5, p=1.0),
+    T.Resize(9, interpolation="bicubic"),
+    T.RandomResizedCrop(11, interpolation="bicubic"),
 ]
 
 
@@ -231,6 +235,9 @@ def test_changes_of_colours_leave_masks(dtype: Any) -> None:
     mask = np.arange(63).reshape(7, 9).astype(dtype)
     colours = [T.ColorJitter(0.5, 0.5, 0.5, 0.2), T.Normalize([0.5] * 3, 0.1)]
     colours += [T.RandomErasing(p=1.0, value="random"), T.GaussianNoise()]
-    for operations in (colours, [T.RandomApply(colours, p=1.0)]):
+    colours += [T.Invert(), T.Solarize(100), T.Posterize(2), T.AutoContrast()]
+    colours += [T.Equalize(), T.Grayscale(), T.GaussianBlur(5), T.Sharpness(2)]
+    colours += [graded.GradedColor((0.5,), "brightness"), graded.GradedPosterize((1,))]
+    for operations in (colours, [T.RandomApply(colours[:7], p=1.0)]):
         made = one(mask, [T.Layout("HW"), T.Mask(), *operations])
         np.testing.assert_array_equal(made, mask)

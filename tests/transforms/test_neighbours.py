@@ -15,7 +15,7 @@ from echobuf.transforms.sharpness import GradedSharpness
 from neighbour_chains import NEIGHBOURS
 from test_engine_chains import as_expected, check_close, served
 from transform_chains import DTYPES, EXACT, Image, chains, images, pixels
-from transform_engine import drawn, one, rows
+from transform_engine import one, rows
 from transform_reference import Draw, neighbours, parameters, perspective, transform
 
 pytestmark = pytest.mark.contract
@@ -188,35 +188,3 @@ def test_overshoot_is_cut_for_integers_only(antialias: bool) -> None:
 
 
 # ---- masks
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        T.GaussianBlur(5),
-        T.Sharpness(2),
-        T.RandomAdjustSharpness(2),
-        T.RandomPerspective(0.5, p=1.0),
-        T.RandomPerspective(0.5),
-        T.Resize(9, interpolation="bicubic"),
-        T.RandomResizedCrop(11, interpolation="bicubic"),
-    ],
-    ids=repr,
-)
-def test_masks_keep_their_classes(operation: Any) -> None:
-    random = np.random.default_rng(6)
-    masks = np.kron(random.integers(0, 2, (8, 4, 5)), np.ones((6, 6))).astype(np.uint8)
-    masks *= 255
-    examples = [{"image": np.repeat(m[..., None], 3, 2), "mask": m} for m in masks]
-    chain = {"image": [operation], "mask": [T.Mask(), operation]}
-    moves = not isinstance(
-        operation, T.GaussianBlur | T.Sharpness | T.RandomAdjustSharpness
-    )
-    for batch in drawn(examples, chain, batch_size=4, factor=2, seed=2):
-        assert set(np.unique(batch["mask"])) <= {0, 255}
-        image = batch["image"][..., 0]
-        plain = (image == 0) | (image == 255)
-        if moves:
-            assert (image[plain] == batch["mask"][plain]).mean() > 0.95
-        else:
-            assert all((m == masks).all((1, 2)).any() for m in batch["mask"])

@@ -6,47 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from echobuf import OptionError, SpecError
 from echobuf import transforms as T
-from test_engine_chains import SEEDS, as_expected, served
-from tone_chains import TONES
-from transform_chains import DTYPES, EXACT, Image, chains, images, pixels
+from transform_chains import Image, pixels
 from transform_engine import drawn, one
-
-
-def check(size: Image, steps: Any, seed: int, order: str) -> None:
-    leaves = pixels(size, 3, seed % 1000)
-    for draw, (number, got) in enumerate(served(leaves, steps, order, seed=seed)):
-        want = as_expected(leaves[number], steps, draw, seed)
-        assert got.dtype == want.dtype
-        np.testing.assert_array_equal(got.astype(float), want.astype(float))
-
-
-@settings(max_examples=200)
-@given(st.data(), images(), SEEDS, st.sampled_from(["HWC", "CHW"]))
-def test_chains_with_tones(
-    data: st.DataObject, image: Image, seed: int, order: str
-) -> None:
-    size = Image(image.height, image.width, image.channels, image.dtype)
-    steps = data.draw(chains(image, (*TONES, *EXACT)))
-    check(size, steps, seed, order)
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("kind", TONES, ids=lambda kind: kind.__name__)
-@settings(max_examples=10)
-@given(st.data(), SEEDS, st.sampled_from(["HWC", "CHW"]))
-def test_each_tone_alone(
-    kind: Any, dtype: np.dtype, data: st.DataObject, seed: int, order: str
-) -> None:
-    image = data.draw(images([dtype]))
-    if kind.__name__ == "equalize":  # fewer pixels than 255 are left as they are
-        image.height, image.width = data.draw(st.integers(12, 40)), 23
-    size = Image(image.height, image.width, image.channels, image.dtype)
-    check(size, data.draw(chains(image, [kind], most=2)), seed, order)
 
 
 @pytest.mark.parametrize("name", ["RandomEqualize", "RandomAutocontrast"])
@@ -81,29 +45,6 @@ def test_infinite_numbers_are_no_error() -> None:
     for name in ("Invert", "AutoContrast", "Equalize", "Grayscale"):
         one(image, [(name, {})])
     one(np.full((5, 4, 3), np.nan, np.float32), [("AutoContrast", {})])
-
-
-TONE_OPERATIONS = [
-    T.Invert(),
-    T.Solarize(100),
-    T.Posterize(2),
-    T.AutoContrast(),
-    T.Equalize(),
-    T.Grayscale(),
-    T.RandomGrayscale(1.0),
-]
-
-
-@pytest.mark.parametrize("tone", TONE_OPERATIONS, ids=repr)
-def test_masks_keep_their_classes(tone: Any) -> None:
-    mask = np.arange(42, dtype=np.uint8).reshape(6, 7)
-    image = np.zeros((6, 7, 3), np.uint8)
-    made = drawn(
-        [{"image": image, "mask": mask}],
-        {"image": [tone], "mask": [T.Mask(), tone]},
-        batch_size=1,
-    )
-    np.testing.assert_array_equal(made[0]["mask"][0], mask)
 
 
 def test_padding_of_a_mask_has_its_fill() -> None:

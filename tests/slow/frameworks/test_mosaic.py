@@ -6,6 +6,7 @@ It needs an older NumPy than the other tests; the last step of .ci/run installs 
 import numpy as np
 import pytest
 
+from torchvision_here import torchvision_or_skip
 from upstream_checks import N, check_break, check_epochs, check_resume, run
 
 # torch warns of the read-only arrays that streaming reads from its shards.
@@ -15,13 +16,7 @@ pytestmark = [pytest.mark.mosaic, READ_ONLY]
 
 @pytest.fixture(name="streaming", scope="module")
 def _streaming():
-    torch = pytest.importorskip("torch")
-    # streaming imports torchvision. That of PyPI is built for CUDA: beside torch for
-    # the CPU it loads no operators, but names these.
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    if torch.version.cuda is None:
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor boxes, Tensor scores, float iou) -> Tensor")
+    torchvision_or_skip()  # streaming imports it
     return pytest.importorskip("streaming")
 
 
