@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "echobuf/shared/record_sink.hpp"
 #include "structure.hpp"
 
 namespace echobuf::python {
@@ -29,6 +30,9 @@ class AnyPuts {
                          const py::object& version) = 0;
   virtual py::tuple put_all(bool stacked, std::uint64_t term, const py::object& items,
                             std::uint64_t most) = 0;
+  /// For who works on it beside Python. Throws std::invalid_argument once it was
+  /// released.
+  virtual std::unique_ptr<RecordSink> sink() const = 0;
 };
 
 /// A buffer, which has epochs, too.

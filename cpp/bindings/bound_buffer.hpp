@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -219,8 +220,11 @@ class BoundBuffer : public Methods {
     buffer.reset();
   }
 
-  /// For who works on the buffer beside Python; empty after release().
-  std::shared_ptr<Core> share() const { return hold(); }
+  std::unique_ptr<RecordSink> sink() const {
+    std::shared_ptr<Core> buffer = hold();
+    if (!buffer) throw std::invalid_argument("the buffer was released");
+    return std::make_unique<RecordSinkOf<Core>>(std::move(buffer));
+  }
 
   /// After release(): whether the last call has left, so that the memory is given back.
   bool gone() const {

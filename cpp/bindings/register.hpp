@@ -3,7 +3,6 @@
 
 #include <pybind11/pybind11.h>
 
-void register_arrivals(pybind11::module_& m);
 void register_buffer(pybind11::module_& m);
 void register_cpu(pybind11::module_& m);
 void register_device(pybind11::module_& m);

@@ -9,13 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "device_buffer.hpp"
 #include "echobuf/shared/client_slot.hpp"
 #include "echobuf/shared/ring_reader.hpp"
 #include "echobuf/shared/shared_ring.hpp"
-#include "host_buffer.hpp"
-#include "leaves.hpp"
-#include "ragged_buffer.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
 #include "shared_ring.hpp"
@@ -29,11 +25,10 @@ using echobuf::BorrowedSlots;
 using echobuf::Clock;
 using echobuf::Deadline;
 using echobuf::SharedMemory;
+using echobuf::python::AnyPuts;
+using echobuf::python::BoundSharedRing;
 using echobuf::python::deadline_after;
 using echobuf::python::GilRelease;
-using echobuf::python::RaggedHostBuffer;
-using echobuf::python::RaggedSharedRing;
-using echobuf::python::SharedRingOfOne;
 using echobuf::python::show_session;
 using echobuf::serve::ClientSlot;
 using echobuf::serve::JobReport;
@@ -110,35 +105,31 @@ std::shared_ptr<const BorrowedSlots> borrow(const std::shared_ptr<ClientSlot>& c
       std::move(slots), header.slots, base % header.slots, client, window});
 }
 
-/// Registers RingReader for a kind of buffer. `Bound`: the buffer's Python class.
-template <class Bound, class Core>
-void register_reader(py::module_& m, const char* name) {
-  using F = RingReader<Core>;
-  py::class_<F>(m, name)
-      .def(py::init([](const Bound& buffer, std::shared_ptr<ClientSlot> client) {
-        const echobuf::python::BoundBuffer<Core>& bound = buffer;
-        return std::make_unique<F>(bound.share(), std::move(client));
+void register_reader(py::module_& m) {
+  py::class_<RingReader>(m, "RingReader")
+      .def(py::init([](const AnyPuts& buffer, std::shared_ptr<ClientSlot> client) {
+        return std::make_unique<RingReader>(buffer.sink(), std::move(client));
       }))
-      .def("gap", &F::gap)
-      .def("begin", &F::begin)
-      .def("term", &F::term)
-      .def("position", &F::position)
+      .def("gap", &RingReader::gap)
+      .def("begin", &RingReader::begin)
+      .def("term", &RingReader::term)
+      .def("position", &RingReader::position)
       .def("misfit",
-           [](const F& reader) {
+           [](const RingReader& reader) {
              const echobuf::Misfit misfit = reader.misfit();
              return py::make_tuple(static_cast<int>(misfit.kind), misfit.size);
            })
-      .def("settle", &F::settle)
-      .def("read",
-           [](F& reader, std::uint64_t term, std::uint64_t epoch, double timeout_s) {
-             const GilRelease released;
-             return static_cast<int>(reader.read(term, epoch, after(timeout_s)));
-           });
+      .def("settle", &RingReader::settle)
+      .def("read", [](RingReader& reader, std::uint64_t term, std::uint64_t epoch,
+                      double timeout_s) {
+        const GilRelease released;
+        return static_cast<int>(reader.read(term, epoch, after(timeout_s)));
+      });
 }
 
-template <class Ring>
-void register_ring(py::module_& m, const char* name) {
-  auto ring = py::class_<Ring, echobuf::python::AnyPuts>(m, name);
+void register_ring(py::module_& m) {
+  using Ring = BoundSharedRing;
+  auto ring = py::class_<Ring, AnyPuts>(m, "SharedRing");
   echobuf::python::add_put_tree<Ring>(ring);
   ring.def(py::init<const py::list&, std::uint64_t, int, double, std::uint64_t,
                     std::uint64_t>(),
@@ -186,8 +177,7 @@ void register_serve(py::module_& m) {
   m.attr("MISFIT_SHARE") = static_cast<int>(Misfit::kShare);
   m.attr("MISFIT_LENGTH") = static_cast<int>(Misfit::kLength);
 
-  register_ring<SharedRingOfOne>(m, "SharedRing");
-  register_ring<RaggedSharedRing>(m, "RaggedSharedRing");
+  register_ring(m);
 
   const py::class_<BorrowedSlots, std::shared_ptr<BorrowedSlots>> borrowed(
       m, "BorrowedSlots");
@@ -211,11 +201,5 @@ void register_serve(py::module_& m) {
             borrow(client, memory, base, writable));
       });
 
-  register_reader<echobuf::python::HostBuffer, echobuf::Buffer>(m, "RingReader");
-  register_reader<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore>(
-      m, "DeviceRingReader");
-  register_reader<RaggedHostBuffer<echobuf::RaggedBuffer>, echobuf::RaggedBuffer>(
-      m, "RaggedRingReader");
-  register_reader<RaggedHostBuffer<echobuf::PackingBuffer>, echobuf::PackingBuffer>(
-      m, "PackingRingReader");
+  register_reader(m);
 }

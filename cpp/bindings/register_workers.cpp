@@ -1,3 +1,4 @@
+// Registers the pool of worker processes, for buffers of all kinds, and a worker's end.
 #include <poll.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -11,38 +12,29 @@
 #include <stdexcept>
 #include <thread>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "any_worker_pool.hpp"
-#include "device_buffer.hpp"
-#include "echobuf/process.hpp"
-#include "echobuf/shared/rows_delivery.hpp"
-#include "echobuf/shared/rows_worker.hpp"
+#include "bound_buffer.hpp"
 #include "echobuf/shared/worker.hpp"
 #include "echobuf/shared/worker_pool.hpp"
-#include "host_buffer.hpp"
 #include "leaves.hpp"
-#include "ragged_buffer.hpp"
-#include "ragged_device_buffer.hpp"
 #include "register.hpp"
-#include "shared_ring.hpp"
 #include "waiting.hpp"
 
 namespace py = pybind11;
 
 namespace {
 
+namespace workers = echobuf::workers;
 using echobuf::Deadline;
 using echobuf::Poll;
 using echobuf::Status;
 using echobuf::WaitLimit;
-using echobuf::python::AnyWorkerPool;
+using echobuf::python::AnyPuts;
 using echobuf::python::code;
-using echobuf::python::core_of;
-using echobuf::python::Counts;
 using echobuf::python::Does;
+using echobuf::python::GilRelease;
 
 constexpr auto kNever = [] { return false; };
 
@@ -59,42 +51,46 @@ void exit_when_readable(const std::vector<int>& fds, int code) {
   }).detach();
 }
 
-using echobuf::workers::RowsDelivery;
-using echobuf::workers::SlotDelivery;
-
-/// WorkerPool as Python has it. `Core`: a BasicBuffer, or a SharedRing.
-template <class Core, class Delivery>
-class BoundWorkerPool : public AnyWorkerPool {
+/// WorkerPool as Python has it.
+class BoundWorkerPool {
  public:
-  BoundWorkerPool(std::shared_ptr<Core> buffer, std::uint64_t workers,
-                  std::uint64_t ahead)
-      : buffer_(std::move(buffer)) {
-    if (!buffer_) throw std::invalid_argument("the buffer was released");
-    pool_ = std::make_unique<WorkerPool>(buffer_, workers, ahead);
-    if (!delivery().memory())
-      throw std::invalid_argument("the buffer's slots are not shared");
-  }
+  using Indices = py::array_t<std::int64_t, py::array::c_style>;
 
-  /// In a forked child there is no collector thread to be joined.
-  ~BoundWorkerPool() override {
-    if (!buffer_->of_this_process()) {
+  BoundWorkerPool(const AnyPuts& buffer, std::uint64_t workers, std::uint64_t ahead,
+                  std::uint64_t keep)
+      : pool_(std::make_unique<workers::WorkerPool>(buffer.sink(), workers, ahead,
+                                                    keep)) {}
+
+  /// In a forked child there is no thread to be joined.
+  ~BoundWorkerPool() {
+    if (!of_this_process()) {
       static_cast<void>(pool_.release());  // NOLINT: the parent's
       return;
     }
-    const echobuf::python::GilRelease released;
+    const GilRelease released;
     pool_.reset();
-    buffer_.reset();
   }
 
-  int control_block_fd() const override { return pool_->control_block().fd(); }
+  int control_block_fd() const { return pool_->control_block().fd(); }
   /// Of the memory that workers write examples into.
-  int memory_fd() const override { return delivery().memory()->fd(); }
-  const Delivery& delivery() const { return pool_->delivery(); }
-  std::uint64_t term() const override { return buffer_->term(); }
+  int memory_fd() const { return pool_->memory()->fd(); }
+  /// Bytes: of a worker's area, usual and all, and of an example's rows.
+  py::object sizes() const {
+    const workers::RowsAreas* const areas = pool_->areas();
+    if (!areas) return py::none();
+    return py::make_tuple(areas->sizes().usual, areas->sizes().all,
+                          areas->record().most());
+  }
+  std::uint64_t term() const { return pool_->sink().term(); }
+
+  void begin(std::uint64_t term, std::optional<std::uint64_t> ordered) {
+    const GilRelease released;
+    pool_->begin(term, ordered);
+  }
 
   /// Returns a code, and how many of `indices` have been submitted so far.
   py::tuple submit(std::uint64_t term, const Indices& indices,
-                   std::uint64_t submitted) override {
+                   std::uint64_t submitted) {
     const auto n = static_cast<std::uint64_t>(indices.size());
     const std::int64_t* data = indices.data();
     const Status status = echobuf::python::run(
@@ -106,93 +102,88 @@ class BoundWorkerPool : public AnyWorkerPool {
     return py::make_tuple(code(status), submitted);
   }
 
-  /// Returns true once all tickets up to `counts` are committed, false after the time.
-  bool wait_committed(const Counts& counts, double timeout_s) override {
-    check(counts);
+  /// Returns true once all items below `count` are in the ring, false after the time.
+  bool wait_committed(std::uint64_t count, double timeout_s) {
     const Status status = echobuf::python::run(
         Does::kOther, false, true, timeout_s,
         [&](const WaitLimit& wait_limit, Poll*) {
-          return pool_->wait_committed(counts, wait_limit.end);
+          return pool_->wait_committed(count, wait_limit.end);
         },
         kNever);
     if (status == Status::kInterrupted) throw py::error_already_set();
     return status == Status::kOk;
   }
 
-  Counts submitted() const override { return pool_->submitted(); }
-  void revoke(std::uint64_t term, const Counts& counts) override {
-    check(counts);
-    const echobuf::python::GilRelease
-        released;  // a draw that it waits for may need the GIL
-    pool_->revoke(term, counts);
+  std::uint64_t submitted() const { return pool_->submitted(); }
+  void revoke(std::uint64_t term, std::uint64_t count) {
+    const GilRelease released;  // a draw that it waits for may need the GIL
+    pool_->revoke(term, count);
   }
   /// Does nothing in a forked child: the term is the parent's.
-  void abandon(std::uint64_t term) override {
-    if (!buffer_->of_this_process()) return;
-    const echobuf::python::GilRelease released;
+  void abandon(std::uint64_t term) {
+    if (!of_this_process()) return;
+    const GilRelease released;
     pool_->abandon(term);
   }
-  void reap(std::uint64_t queue) override { pool_->reap(queue); }
-  bool is_wanted(std::uint64_t queue, std::uint64_t ticket) const override {
-    return pool_->is_wanted(queue, ticket);
+  void reap(std::uint64_t worker) {
+    if (worker >= pool_->control_block().workers())
+      throw std::invalid_argument("there is no such worker");
+    const GilRelease released;
+    pool_->reap(worker);
   }
-  void close() override { pool_->close(); }
-  std::uint64_t outstanding(std::uint64_t queue) const override {
-    return pool_->outstanding(queue);
+  bool is_wanted(std::uint64_t item) const { return pool_->is_wanted(item); }
+  void close() { pool_->close(); }
+  std::optional<std::int64_t> making(std::uint64_t worker) const {
+    return pool_->making(worker);
   }
-  std::optional<std::int64_t> making(std::uint64_t queue) const override {
-    return pool_->making(queue);
+
+  /// Returns the items that have entered, from entry `from` of a term on; those that
+  /// have not, before one that has; and the first behind all of them. None of a term
+  /// that is in order, or was not begun.
+  py::object entered(std::uint64_t term, std::uint64_t from) const {
+    const auto found = pool_->entered(term, from);
+    if (!found) return py::none();
+    return py::make_tuple(found->first.order, found->first.missing, found->second);
   }
 
  private:
-  using WorkerPool = echobuf::workers::WorkerPool<Core, Delivery>;
+  bool of_this_process() const { return pool_->sink().of_this_process(); }
 
-  void check(const Counts& counts) const {
-    if (counts.size() != pool_->control_block().queues())
-      throw std::invalid_argument("there must be one count for each worker");
-  }
-
-  std::shared_ptr<Core> buffer_;
-  std::unique_ptr<WorkerPool> pool_;
+  std::unique_ptr<workers::WorkerPool> pool_;
 };
 
-/// A worker as Python has it. `Native`: a Worker, or a RowsWorker.
-template <class Native>
-class BoundQueueWorker {
+/// A worker as Python has it.
+class BoundWorker {
  public:
-  /// `memory...`: where examples are written, and what `Native` knows of it.
-  template <class... Memory>
-  BoundQueueWorker(int control_block, std::uint64_t queues, std::uint64_t queue,
-                   echobuf::python::Leaves leaves, Memory&&... memory)
-      : leaves_(std::move(leaves)),
-        worker_(control_block, queues, queue, std::forward<Memory>(memory)...) {}
+  BoundWorker(echobuf::python::Leaves leaves, std::unique_ptr<workers::Worker> worker)
+      : leaves_(std::move(leaves)), worker_(std::move(worker)) {}
 
   /// Returns a code, and the index of the example to make.
   py::tuple take(double timeout_s) {
     std::int64_t index = 0;
     const int status = wait(
-        timeout_s, [&](Deadline deadline) { return worker_.take(index, deadline); });
+        timeout_s, [&](Deadline deadline) { return worker_->take(index, deadline); });
     return py::make_tuple(status, index);
   }
 
   int wait_revoked(double timeout_s) {
     return wait(timeout_s,
-                [&](Deadline deadline) { return worker_.wait_revoked(deadline); });
+                [&](Deadline deadline) { return worker_->wait_revoked(deadline); });
   }
 
   /// Writes the leaves of the example; returns the index of one that does not fit.
   std::optional<std::size_t> write(const py::list& arrays) {
     echobuf::python::Sources sources;
     if (const auto leaf = leaves_.bind(arrays, false, sources)) return leaf;
-    const echobuf::python::GilRelease released;
+    const GilRelease released;
     Status status = Status::kTimeout;  // until there is room, or nobody wants it
     while (status == Status::kTimeout)
-      status = worker_.write(sources.leaves.data(), echobuf::Clock::now() + kSecond);
+      status = worker_->write(sources.leaves.data(), echobuf::Clock::now() + kSecond);
     return std::nullopt;
   }
 
-  std::uint64_t ticket() const { return worker_.id(); }
-  void done() { worker_.done(); }
+  std::uint64_t item() const { return worker_->item(); }
+  void done() { worker_->done(); }
 
  private:
   template <class Call>
@@ -208,71 +199,39 @@ class BoundQueueWorker {
   static constexpr std::chrono::seconds kSecond{1};
 
   const echobuf::python::Leaves leaves_;
-  Native worker_;
+  const std::unique_ptr<workers::Worker> worker_;
 };
 
-using BoundWorker = BoundQueueWorker<echobuf::workers::Worker>;
-using BoundRowsWorker = BoundQueueWorker<echobuf::workers::RowsWorker>;
+/// WorkerPool::sizes().
+using Sizes = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 
-std::unique_ptr<BoundWorker> make_worker(int control_block, std::uint64_t queues,
-                                         std::uint64_t queue, int slots,
-                                         const py::list& leaves,
-                                         std::uint64_t capacity) {
-  const echobuf::python::Leaves own(leaves, false);
-  return std::make_unique<BoundWorker>(control_block, queues, queue, own, slots,
-                                       echobuf::RecordLayout(own.fields(), false),
-                                       capacity);
-}
-
-/// `usual`, `all`: the sizes of an area; `most`: bytes of the rows of an example.
-std::unique_ptr<BoundRowsWorker> make_rows_worker(
-    int control_block, std::uint64_t queues, std::uint64_t queue, int areas,
-    const py::list& leaves,
-    const std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>& sizes,
-    const std::vector<std::uint64_t>& max_lengths, std::uint64_t pack_to, bool cut) {
-  const auto [usual, all, most] = sizes;
+/// `capacity`: of the ring, in whose slots examples of one size are written. `sizes`,
+/// `max_lengths`, `pack_to`, `cut`: of examples that differ in length.
+std::unique_ptr<BoundWorker> make_worker(int control_block, int memory,
+                                         std::uint64_t count, std::uint64_t number,
+                                         const py::list& leaves, std::uint64_t capacity,
+                                         const std::optional<Sizes>& sizes,
+                                         const std::vector<std::uint64_t>& max_lengths,
+                                         std::uint64_t pack_to, bool cut) {
+  echobuf::python::Leaves own(leaves, false);
+  const echobuf::RecordLayout layout(own.fields(), false);
+  if (!sizes)
+    return std::make_unique<BoundWorker>(
+        own, std::make_unique<workers::Worker>(
+                 control_block, count, number,
+                 std::make_unique<workers::RingSlots>(memory, layout, capacity)));
+  const auto [usual, all, most] = *sizes;
   echobuf::LengthOptions lengths;
   lengths.fields = echobuf::python::ragged_fields(leaves, max_lengths, {});
   lengths.pack_to = pack_to;
   lengths.cut = cut;
-  echobuf::python::Leaves own(leaves, false);
   own.limit(lengths, most);
-  return std::make_unique<BoundRowsWorker>(
-      control_block, queues, queue, own, areas, echobuf::workers::AreaSizes{usual, all},
-      echobuf::workers::AreaRecord({own.fields(), false}, lengths.fields, most));
-}
-
-template <class Bound>
-void register_worker(py::class_<Bound>& worker) {
-  worker.def("take", &Bound::take)
-      .def("wait_revoked", &Bound::wait_revoked)
-      .def("write", &Bound::write)
-      .def("ticket", &Bound::ticket)
-      .def("done", &Bound::done);
-}
-
-/// Registers WorkerPool for a kind of buffer. `Bound`: the buffer's Python class.
-template <class Bound, class Core, class Delivery = SlotDelivery<Core>>
-void register_pool(py::module_& m, const char* name) {
-  using WorkerPool = BoundWorkerPool<Core, Delivery>;
-  auto pool = py::class_<WorkerPool, AnyWorkerPool>(m, name);
-  pool.def(
-      py::init([](const Bound& buffer, std::uint64_t workers, std::uint64_t ahead) {
-        return std::make_unique<WorkerPool>(core_of(buffer), workers, ahead);
-      }),
-      py::arg("buffer"), py::arg("workers"), py::arg("ahead"));
-  if constexpr (std::is_same_v<Delivery, RowsDelivery<Core>>)
-    pool.def("sizes", [](const WorkerPool& of) {
-      const Delivery& delivery = of.delivery();
-      return py::make_tuple(delivery.sizes().usual, delivery.sizes().all,
-                            delivery.most());
-    });
-}
-
-/// Registers WorkerPool for buffers of examples that differ in length.
-template <class Bound, class Core>
-void register_rows_pool(py::module_& m, const char* name) {
-  register_pool<Bound, Core, RowsDelivery<Core>>(m, name);
+  return std::make_unique<BoundWorker>(
+      own, std::make_unique<workers::Worker>(
+               control_block, count, number,
+               std::make_unique<workers::RowsAreas>(
+                   memory, count, workers::AreaRecord(layout, lengths.fields, most),
+                   workers::AreaSizes{usual, all})));
 }
 
 }  // namespace
@@ -280,50 +239,35 @@ void register_rows_pool(py::module_& m, const char* name) {
 void register_workers(py::module_& m) {
   m.def("exit_when_readable", &exit_when_readable);
 
-  py::class_<AnyWorkerPool>(m, "_WorkerPool")
-      .def("control_block_fd", &AnyWorkerPool::control_block_fd)
-      .def("memory_fd", &AnyWorkerPool::memory_fd)
-      .def("term", &AnyWorkerPool::term)
-      .def("submit", &AnyWorkerPool::submit, py::arg("term"), py::arg("indices"),
+  py::class_<BoundWorkerPool>(m, "WorkerPool")
+      .def(py::init<const AnyPuts&, std::uint64_t, std::uint64_t, std::uint64_t>(),
+           py::arg("buffer"), py::arg("workers"), py::arg("ahead"), py::arg("keep"))
+      .def("control_block_fd", &BoundWorkerPool::control_block_fd)
+      .def("memory_fd", &BoundWorkerPool::memory_fd)
+      .def("sizes", &BoundWorkerPool::sizes)
+      .def("term", &BoundWorkerPool::term)
+      .def("begin", &BoundWorkerPool::begin)
+      .def("submit", &BoundWorkerPool::submit, py::arg("term"), py::arg("indices"),
            py::arg("submitted"))
-      .def("submitted", &AnyWorkerPool::submitted)
-      .def("wait_committed", &AnyWorkerPool::wait_committed)
-      .def("revoke", &AnyWorkerPool::revoke)
-      .def("abandon", &AnyWorkerPool::abandon)
-      .def("reap", &AnyWorkerPool::reap)
-      .def("is_wanted", &AnyWorkerPool::is_wanted)
-      .def("close", &AnyWorkerPool::close)
-      .def("outstanding", &AnyWorkerPool::outstanding)
-      .def("making", &AnyWorkerPool::making);
-  register_arrivals(m);
-  register_pool<echobuf::python::HostBuffer, echobuf::Buffer>(m, "WorkerPool");
-  register_pool<echobuf::python::SharedRingOfOne, echobuf::serve::SharedRing>(
-      m, "RingWorkerPool");
-  register_pool<echobuf::python::DeviceBuffer, echobuf::python::DeviceCore>(
-      m, "DeviceWorkerPool");
+      .def("submitted", &BoundWorkerPool::submitted)
+      .def("wait_committed", &BoundWorkerPool::wait_committed)
+      .def("revoke", &BoundWorkerPool::revoke)
+      .def("abandon", &BoundWorkerPool::abandon)
+      .def("reap", &BoundWorkerPool::reap)
+      .def("is_wanted", &BoundWorkerPool::is_wanted)
+      .def("close", &BoundWorkerPool::close)
+      .def("making", &BoundWorkerPool::making)
+      .def("entered", &BoundWorkerPool::entered);
 
-  register_rows_pool<echobuf::python::RaggedHostBuffer<echobuf::RaggedBuffer>,
-                     echobuf::RaggedBuffer>(m, "RaggedWorkerPool");
-  register_rows_pool<echobuf::python::RaggedHostBuffer<echobuf::PackingBuffer>,
-                     echobuf::PackingBuffer>(m, "PackingWorkerPool");
-  register_rows_pool<echobuf::python::RaggedSharedRing,
-                     echobuf::serve::PayloadSharedRing>(m, "RaggedRingWorkerPool");
-  using RaggedOnDevice = echobuf::BasicBuffer<echobuf::cuda::DevicePayloadBackend>;
-  register_rows_pool<echobuf::python::RaggedDeviceBuffer<RaggedOnDevice>,
-                     RaggedOnDevice>(m, "RaggedDeviceWorkerPool");
-  using PackingOnDevice = echobuf::BasicBuffer<echobuf::cuda::DevicePackingBackend>;
-  register_rows_pool<echobuf::python::RaggedDeviceBuffer<PackingOnDevice>,
-                     PackingOnDevice>(m, "PackingDeviceWorkerPool");
-
-  auto worker = py::class_<BoundWorker>(m, "Worker");
-  worker.def(py::init(&make_worker), py::arg("control_block"), py::arg("queues"),
-             py::arg("queue"), py::arg("slots"), py::arg("leaves"),
-             py::arg("capacity"));
-  register_worker(worker);
-  auto rows_worker = py::class_<BoundRowsWorker>(m, "RowsWorker");
-  rows_worker.def(py::init(&make_rows_worker), py::arg("control_block"),
-                  py::arg("queues"), py::arg("queue"), py::arg("areas"),
-                  py::arg("leaves"), py::arg("sizes"), py::arg("max_lengths"),
-                  py::arg("pack_to"), py::arg("cut"));
-  register_worker(rows_worker);
+  py::class_<BoundWorker>(m, "Worker")
+      .def(py::init(&make_worker), py::kw_only(), py::arg("control_block"),
+           py::arg("memory"), py::arg("workers"), py::arg("number"), py::arg("leaves"),
+           py::arg("capacity") = 0, py::arg("sizes") = py::none(),
+           py::arg("max_lengths") = std::vector<std::uint64_t>(),
+           py::arg("pack_to") = 0, py::arg("cut") = false)
+      .def("take", &BoundWorker::take)
+      .def("wait_revoked", &BoundWorker::wait_revoked)
+      .def("write", &BoundWorker::write)
+      .def("item", &BoundWorker::item)
+      .def("done", &BoundWorker::done);
 }

@@ -22,10 +22,8 @@ inline py::bytes show_session(const std::array<unsigned char, 16>& session) {
   return {reinterpret_cast<const char*>(session.data()), session.size()};
 }
 
-/// `Core`: a SharedRing, or a PayloadSharedRing.
-template <class Core>
-class BoundSharedRing : public BoundBuffer<Core, AnyPuts> {
-  using Bound = BoundBuffer<Core, AnyPuts>;
+class BoundSharedRing : public BoundBuffer<serve::SharedRing, AnyPuts> {
+  using Core = serve::SharedRing;
 
  public:
   BoundSharedRing(const py::list& leaves, std::uint64_t slots, int memory,
@@ -47,7 +45,7 @@ class BoundSharedRing : public BoundBuffer<Core, AnyPuts> {
   /// The bytes of a ring's memory, but for its header.
   static std::size_t bytes(const py::list& leaves, std::uint64_t slots,
                            std::uint64_t window, std::uint64_t payload_bytes) {
-    return Core::window(options(leaves, window, payload_bytes), slots).bytes();
+    return serve::window_of(options(leaves, window, payload_bytes), slots).bytes();
   }
 
   int header_fd() const { return core()->mapped_header().fd(); }
@@ -93,14 +91,14 @@ class BoundSharedRing : public BoundBuffer<Core, AnyPuts> {
 
  private:
   BoundSharedRing(const py::list& leaves, std::shared_ptr<Core> core)
-      : Bound(leaves, leaves, std::move(core)) {
-    const std::shared_ptr<Core> ring = this->hold();
+      : BoundBuffer(leaves, leaves, std::move(core)) {
+    const std::shared_ptr<Core> ring = hold();
     if (ring->options().lengths.any())
-      this->leaves_.limit(ring->options().lengths, ring->most_bytes());
+      leaves_.limit(ring->options().lengths, ring->most_bytes());
   }
 
   std::shared_ptr<Core> core() const {
-    std::shared_ptr<Core> core = this->hold();
+    std::shared_ptr<Core> core = hold();
     if (!core) throw std::runtime_error("the server has ended");
     return core;
   }
@@ -115,8 +113,5 @@ class BoundSharedRing : public BoundBuffer<Core, AnyPuts> {
     return options;
   }
 };
-
-using SharedRingOfOne = BoundSharedRing<serve::SharedRing>;
-using RaggedSharedRing = BoundSharedRing<serve::PayloadSharedRing>;
 
 }  // namespace echobuf::python

@@ -9,79 +9,41 @@
 #include <thread>
 #include <vector>
 
-#include "echobuf/buffer/buffer.hpp"
-#include "echobuf/shared/rows_delivery.hpp"
-#include "echobuf/shared/rows_worker.hpp"
-#include "echobuf/shared/worker_pool.hpp"
 #include "ragged_support.hpp"
+#include "workers_support.hpp"
 
 namespace echobuf::workers {
 namespace {
 
+using test::counted;
 using test::Ids;
 using test::LengthsOf;
 using test::Records;
+using test::work;
 
 constexpr std::uint64_t kShare = 24'000;  // bytes: an area has room for two and a half
 
 BufferOptions rows_options() { return test::of_lengths(16, 4, {2, 1}, 2 * kShare); }
 
-/// A buffer and its pool; workers are threads here, with mappings of their own.
-struct RowsTrainer {
-  explicit RowsTrainer(std::uint64_t workers, std::uint64_t ahead = 4)
-      : buffer(std::make_shared<RaggedBuffer>(rows_options())),
-        pool(buffer, workers, ahead),
-        queues(workers) {}
-
-  std::unique_ptr<RowsWorker> hire(std::uint64_t queue) const {
-    const BufferOptions options = rows_options();
-    const auto& delivery = pool.delivery();
-    return std::make_unique<RowsWorker>(
-        pool.control_block().fd(), queues, queue, delivery.memory()->fd(),
-        delivery.sizes(),
-        AreaRecord(record_of(options), options.lengths.fields, delivery.most()));
-  }
-
-  Status submit(const std::vector<std::int64_t>& indices) {
-    std::uint64_t submitted = 0;
-    return pool.submit(buffer->term(), indices.data(), indices.size(), submitted,
-                       Deadline::max());
-  }
-
-  std::shared_ptr<RaggedBuffer> buffer;
-  WorkerPool<RaggedBuffer, RowsDelivery<RaggedBuffer>> pool;
-  std::uint64_t queues;
+struct RowsTrainer : test::BasicTrainer<RaggedBuffer> {
+  explicit RowsTrainer(std::uint64_t workers, std::uint64_t ahead = 4,
+                       std::optional<std::uint64_t> order = std::nullopt)
+      : BasicTrainer(rows_options(), workers, ahead, order) {}
 };
 
 const LengthsOf kLengths = test::some_lengths(5'900);
 
-Status write(RowsWorker& worker, std::uint64_t id, Deadline until = Deadline::max()) {
-  const Records records({id}, kLengths);
-  return worker.write(records.leaves(), until);
+Status write_rows(Worker& worker, std::int64_t id) {
+  const Records records({static_cast<std::uint64_t>(id)}, kLengths);
+  return worker.write(records.leaves(), Deadline::max());
 }
 
-/// Works until the pool is closed; now and then leaves a ticket half-done and is hired
-/// again, as a process is after it was killed.
-void work_rows(const RowsTrainer& trainer, std::uint64_t queue,
-               double chance_of_death) {
-  std::mt19937 random(static_cast<unsigned>(queue));
-  std::unique_ptr<RowsWorker> worker = trainer.hire(queue);
-  for (;;) {
-    std::int64_t index = 0;
-    if (worker->take(index, Deadline::max()) == Status::kClosed) return;
-    const bool dies = std::bernoulli_distribution(chance_of_death)(random);
-    write(*worker, static_cast<std::uint64_t>(dies ? index + 13 : index));
-    if (dies)
-      worker = trainer.hire(queue);
-    else
-      worker->done();
-  }
-}
-
-std::vector<std::int64_t> counted_rows(std::int64_t n) {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(n));
-  std::iota(indices.begin(), indices.end(), 0);
-  return indices;
+void make_rows(Worker& worker, std::int64_t expected) {
+  std::int64_t index = -1;
+  ASSERT_EQ(worker.take(index, Deadline::max()), Status::kOk);
+  ASSERT_EQ(index, expected);
+  ASSERT_EQ(write_rows(worker, index), Status::kOk);
+  worker.done();
 }
 
 Ids serve_rows(RaggedBuffer& buffer) {
@@ -96,12 +58,12 @@ Ids serve_rows(RaggedBuffer& buffer) {
 Ids rows_order_with(std::uint64_t workers, double chance_of_death) {
   RowsTrainer trainer(workers, 16);
   std::vector<std::thread> threads;
-  for (std::uint64_t queue = 0; queue < workers; ++queue)
-    threads.emplace_back([&, queue] { work_rows(trainer, queue, chance_of_death); });
+  for (std::uint64_t number = 0; number < workers; ++number)
+    threads.emplace_back(
+        [&, number] { work(trainer, number, chance_of_death, write_rows); });
   std::thread giver([&] {
-    EXPECT_EQ(trainer.submit(counted_rows(300)), Status::kOk);
-    EXPECT_EQ(trainer.pool.wait_committed(trainer.pool.submitted(), Deadline::max()),
-              Status::kOk);
+    EXPECT_EQ(trainer.submit(counted(300)), Status::kOk);
+    EXPECT_EQ(trainer.wait_committed(), Status::kOk);
     trainer.buffer->close();
   });
   Ids served = serve_rows(*trainer.buffer);
@@ -134,38 +96,52 @@ TEST(RowsWorkers, OrderIsThatOfOneProducerWhateverTheirNumberAndTheirDeaths) {
 
 TEST(RowsWorkers, WhatIsMadeWaitsInTheAreaForWhatComesBefore) {
   RowsTrainer trainer(2);
-  ASSERT_EQ(trainer.submit({0, 1, 2, 3}), Status::kOk);  // to both in turn
+  ASSERT_EQ(trainer.submit({0, 1, 2, 3}), Status::kOk);
   const auto first = trainer.hire(0);
   const auto second = trainer.hire(1);
   std::int64_t index = 0;
-  for (const std::int64_t expected : {1, 3}) {
-    ASSERT_EQ(second->take(index, Deadline::max()), Status::kOk);
-    ASSERT_EQ(index, expected);
-    ASSERT_EQ(write(*second, static_cast<std::uint64_t>(index)), Status::kOk);
-    second->done();
-  }
-  EXPECT_EQ(trainer.pool.outstanding(1), 2);
+  ASSERT_EQ(first->take(index, Deadline::max()), Status::kOk);
+  ASSERT_EQ(index, 0);
+  for (const std::int64_t expected : {1, 2}) make_rows(*second, expected);
+  EXPECT_EQ(trainer.pool.wait_committed(1, kAtOnce), Status::kTimeout);
   EXPECT_EQ(trainer.buffer->stats().fresh, 0);
-  for (const std::int64_t expected : {0, 2}) {
-    ASSERT_EQ(first->take(index, Deadline::max()), Status::kOk);
-    ASSERT_EQ(index, expected);
-    ASSERT_EQ(write(*first, static_cast<std::uint64_t>(index)), Status::kOk);
-    first->done();
-  }
-  EXPECT_EQ(trainer.pool.wait_committed({2, 2}, Deadline::max()), Status::kOk);
+  ASSERT_EQ(write_rows(*first, 0), Status::kOk);
+  first->done();
+  EXPECT_EQ(trainer.pool.wait_committed(3, Deadline::max()), Status::kOk);
+  EXPECT_EQ(trainer.buffer->stats().fresh, 3);
+  make_rows(*first, 3);
+  EXPECT_EQ(trainer.wait_committed(), Status::kOk);
   EXPECT_EQ(trainer.buffer->stats().fresh, 4);
 }
 
-TEST(RowsWorkers, AWorkerWaitsForRoomUntilItsTicketIsRevoked) {
+TEST(RowsWorkers, ASlowItemHoldsUpNoOtherThatIsHeldToNoOrder) {
+  RowsTrainer trainer(2, 4, 0);
+  ASSERT_EQ(trainer.submit({0, 1, 2}), Status::kOk);
+  const auto slow = trainer.hire(0);
+  const auto fast = trainer.hire(1);
+  std::int64_t index = 0;
+  ASSERT_EQ(slow->take(index, Deadline::max()), Status::kOk);
+  for (const std::int64_t expected : {1, 2}) make_rows(*fast, expected);
+  while (trainer.buffer->stats().fresh < 2) std::this_thread::yield();
+  ASSERT_EQ(write_rows(*slow, 0), Status::kOk);
+  slow->done();
+  EXPECT_EQ(trainer.wait_committed(), Status::kOk);
+  EXPECT_EQ(trainer.pool.entered(trainer.buffer->term(), 0)->first.order,
+            (std::vector<std::uint64_t>{1, 2, 0}));
+}
+
+TEST(RowsWorkers, AWorkerWaitsForRoomUntilItsItemIsRevoked) {
   RowsTrainer trainer(2);
   ASSERT_EQ(trainer.submit({0, 1, 2, 3, 4, 5, 6, 7}), Status::kOk);
-  const auto worker = trainer.hire(1);  // of 1, 3, 5 and 7, which wait for 0
+  std::int64_t index = 0;
+  // It dies with item 0, for which all others wait.
+  ASSERT_EQ(trainer.hire(0)->take(index, Deadline::max()), Status::kOk);
+  const auto worker = trainer.hire(1);
   std::vector<std::byte> tokens(kShare);
   const std::uint64_t id = 0;
   const SourceLeaf leaves[] = {SourceLeaf::of(&id),
                                SourceLeaf::of_rows(tokens.data(), kShare / 4, 4),
                                SourceLeaf::of_rows(tokens.data(), 0, 6)};
-  std::int64_t index = 0;
   std::uint64_t made = 0;
   Status status = Status::kOk;
   while (made < 4) {
@@ -179,38 +155,33 @@ TEST(RowsWorkers, AWorkerWaitsForRoomUntilItsTicketIsRevoked) {
   EXPECT_GE(made, 1);
   // One that takes its place finds the same.
   EXPECT_EQ(trainer.hire(1)->write(leaves, kAtOnce), Status::kTimeout);
-  trainer.pool.revoke(trainer.buffer->term(), trainer.pool.submitted());
+  trainer.revoke();
   EXPECT_EQ(worker->write(leaves, Deadline::max()), Status::kClosed);
   worker->done();
   trainer.pool.reap(0);
-  trainer.pool.reap(1);
-  EXPECT_EQ(trainer.pool.wait_committed(trainer.pool.submitted(), Deadline::max()),
-            Status::kOk);
-  ASSERT_EQ(trainer.buffer->reset(1), Status::kOk);
+  EXPECT_EQ(trainer.wait_committed(), Status::kOk);
+  trainer.begin_next();
   ASSERT_EQ(trainer.submit({8, 9}), Status::kOk);  // the area is free again
-  for (std::uint64_t queue = 0; queue < 2; ++queue) {
-    const auto next = trainer.hire(queue);
+  for (std::uint64_t number = 0; number < 2; ++number) {
+    const auto next = trainer.hire(number);
     ASSERT_EQ(next->take(index, Deadline::max()), Status::kOk);
     ASSERT_EQ(next->write(leaves, Deadline::max()), Status::kOk);
     next->done();
   }
-  EXPECT_EQ(trainer.pool.wait_committed(trainer.pool.submitted(), Deadline::max()),
-            Status::kOk);
+  EXPECT_EQ(trainer.wait_committed(), Status::kOk);
   EXPECT_EQ(trainer.buffer->stats().fresh, 2);
 }
 
 TEST(RowsWorkers, ALoopThatStopsDrawingHoldsNobodyUpForGood) {
   RowsTrainer trainer(1, 16);
-  std::thread worker([&] { work_rows(trainer, 0, 0); });
-  std::thread giver(
-      [&] { EXPECT_EQ(trainer.submit(counted_rows(300)), Status::kClosed); });
+  std::thread worker([&] { work(trainer, 0, 0, write_rows); });
+  std::thread giver([&] { EXPECT_EQ(trainer.submit(counted(300)), Status::kClosed); });
   Batch batch;
   EXPECT_EQ(trainer.buffer->next(batch), Status::kOk);
-  trainer.pool.revoke(trainer.buffer->term(), trainer.pool.submitted());
+  trainer.revoke();
   giver.join();
-  trainer.pool.revoke(trainer.buffer->term(), trainer.pool.submitted());
-  EXPECT_EQ(trainer.pool.wait_committed(trainer.pool.submitted(), Deadline::max()),
-            Status::kOk);
+  trainer.revoke();
+  EXPECT_EQ(trainer.wait_committed(), Status::kOk);
   trainer.pool.close();
   worker.join();
 }
@@ -224,12 +195,10 @@ TEST(RowsWorkers, NonsenseOfAWorkerFailsTheTermAndReadsNothingElse) {
     const auto worker = trainer.hire(0);
     std::int64_t index = 0;
     ASSERT_EQ(worker->take(index, Deadline::max()), Status::kOk);
-    ASSERT_EQ(write(*worker, 0), Status::kOk);
-    const RowsAreas areas(trainer.pool.delivery().memory()->fd(), 1,
-                          trainer.pool.delivery().sizes());
-    *reinterpret_cast<std::uint64_t*>(areas.data(0)) = nonsense;
+    ASSERT_EQ(write_rows(*worker, 0), Status::kOk);
+    *reinterpret_cast<std::uint64_t*>(trainer.pool.areas()->data(0)) = nonsense;
     worker->done();
-    EXPECT_EQ(trainer.pool.wait_committed({1}, Deadline::max()), Status::kOk);
+    EXPECT_EQ(trainer.wait_committed(), Status::kOk);
     EXPECT_TRUE(trainer.buffer->has_failed());
     EXPECT_EQ(trainer.buffer->stats().fresh, 0);
   }

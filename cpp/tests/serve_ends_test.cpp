@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -23,9 +24,10 @@ namespace {
 class PooledThreads {
  public:
   explicit PooledThreads(std::shared_ptr<SharedRing> ring)
-      : ring_(std::move(ring)), pool_(ring_, kQueues, 16) {
-    for (std::uint64_t queue = 0; queue < kQueues; ++queue)
-      threads_.start([this, queue] { work(queue); });
+      : ring_(std::move(ring)),
+        pool_(std::make_unique<RecordSinkOf<SharedRing>>(ring_), kWorkers, 16) {
+    for (std::uint64_t number = 0; number < kWorkers; ++number)
+      threads_.start([this, number] { work(number); });
   }
   ~PooledThreads() {
     pool_.close();
@@ -39,23 +41,25 @@ class PooledThreads {
     std::vector<std::int64_t> values;
     for (std::uint64_t i = from; i < n; ++i)
       values.push_back(static_cast<std::int64_t>(epoch << 32 | i));
+    pool_.begin(term, std::nullopt);
     std::uint64_t submitted = 0;
     pool_.submit(term, values.data(), values.size(), submitted, Deadline::max());
-    const std::vector<std::uint64_t> counts = pool_.submitted();
-    if (submitted < values.size()) pool_.revoke(term, counts);
-    ASSERT_EQ(pool_.wait_committed(counts, far_off()), Status::kOk);
+    const std::uint64_t count = pool_.submitted();
+    if (submitted < values.size()) pool_.revoke(term, count);
+    ASSERT_EQ(pool_.wait_committed(count, far_off()), Status::kOk);
   }
 
   /// From any thread: what was submitted is taken back.
   void revoke(std::uint64_t term) { pool_.revoke(term, pool_.submitted()); }
 
  private:
-  static constexpr std::uint64_t kQueues = 2;
+  static constexpr std::uint64_t kWorkers = 2;
 
-  void work(std::uint64_t queue) const {
+  void work(std::uint64_t number) const {
     const RecordLayout layout(words({}).fields, false);
-    workers::Worker worker(pool_.control_block().fd(), kQueues, queue,
-                           ring_->shared_memory()->fd(), layout, ring_->slots());
+    workers::Worker worker(pool_.control_block().fd(), kWorkers, number,
+                           std::make_unique<workers::RingSlots>(
+                               ring_->shared_memory()->fd(), layout, ring_->slots()));
     std::int64_t value = 0;
     while (worker.take(value, Deadline::max()) == Status::kOk) {
       const std::vector<std::int64_t> all(kWords, value);
@@ -66,7 +70,7 @@ class PooledThreads {
   }
 
   const std::shared_ptr<SharedRing> ring_;
-  workers::WorkerPool<SharedRing> pool_;
+  workers::WorkerPool pool_;
   Threads threads_;
 };
 

@@ -9,9 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "echobuf/shared/rows_delivery.hpp"
-#include "echobuf/shared/rows_worker.hpp"
 #include "echobuf/shared/shared_ring.hpp"
+#include "echobuf/shared/worker.hpp"
 #include "echobuf/shared/worker_pool.hpp"
 #include "ragged_support.hpp"
 #include "serve_support.hpp"
@@ -43,8 +42,8 @@ using RaggedJob = BasicJob<OfLengths>;
 
 BufferOptions of_ring() { return of_lengths(kWindow, 1, {1, 1}, kPayload); }
 
-std::shared_ptr<PayloadSharedRing> make_payload_ring(std::uint64_t slots = kSlots) {
-  return std::make_shared<PayloadSharedRing>(of_ring(), slots, -1, kLease);
+std::shared_ptr<SharedRing> make_payload_ring(std::uint64_t slots = kSlots) {
+  return std::make_shared<SharedRing>(of_ring(), slots, -1, kLease);
 }
 
 /// The largest windows, and others: each takes the largest record into its share.
@@ -61,8 +60,7 @@ std::vector<BufferOptions> ragged_kinds() {
 }
 
 /// Puts `from` ... n-1 of an epoch, some at a time, while the ring takes them.
-void feed(PayloadSharedRing& ring, std::uint64_t epoch, std::uint64_t from,
-          std::uint64_t n) {
+void feed(SharedRing& ring, std::uint64_t epoch, std::uint64_t from, std::uint64_t n) {
   std::mt19937_64 random(epoch);
   const std::uint64_t term = ring.term();
   while (from < n) {
@@ -76,7 +74,7 @@ void feed(PayloadSharedRing& ring, std::uint64_t epoch, std::uint64_t from,
   }
 }
 
-void run(PayloadSharedRing& ring, const Sizes& sizes, std::uint64_t jobs) {
+void run(SharedRing& ring, const Sizes& sizes, std::uint64_t jobs) {
   for (std::uint64_t e = 0; e < sizes.size(); ++e) {
     ASSERT_TRUE(ring.begin_epoch(jobs, far_off()));
     feed(ring, e, 0, sizes[e]);
@@ -124,7 +122,7 @@ TEST(ServeRagged, EveryJobDrawsAsFromAnUpstreamOfItsOwn) {
 // The next server knows from the memory alone where the payload is in use.
 TEST(ServeRagged, TheNextServerGoesOnInTheMiddleOfAnEpoch) {
   const Sizes sizes(12, 300);
-  std::shared_ptr<PayloadSharedRing> ring = make_payload_ring();
+  std::shared_ptr<SharedRing> ring = make_payload_ring();
   const std::vector<BufferOptions> kinds{of_lengths(kWindow, 8, {2, 1}, kPayload),
                                          of_lengths(9, 3, {1, 1}, kPayload / 3)};
   std::vector<std::unique_ptr<RaggedJob>> jobs;
@@ -164,8 +162,7 @@ TEST(ServeRagged, TheNextServerGoesOnInTheMiddleOfAnEpoch) {
     ring->shut_down();
     const MappedHeader kept(jobs[0]->slot().fd());
     ring.reset();
-    ring =
-        PayloadSharedRing::adopt(of_ring(), kept.fd(), jobs[0]->memory().fd(), kLease);
+    ring = SharedRing::adopt(of_ring(), kept.fd(), jobs[0]->memory().fd(), kLease);
   }
   ring->finish("", false);
   threads.join();
@@ -180,7 +177,7 @@ TEST(ServeRagged, ARingOfOtherRecordsIsNotAdopted) {
   options.lengths.fields.pop_back();
   const MappedHeader kept(ring->mapped_header().fd());
   EXPECT_THROW(
-      PayloadSharedRing::adopt(options, kept.fd(), ring->shared_memory()->fd(), kLease),
+      SharedRing::adopt(options, kept.fd(), ring->shared_memory()->fd(), kLease),
       std::invalid_argument);
 }
 
@@ -236,16 +233,15 @@ TEST(ServeRagged, WorkersMakeTheRecordsOfAServer) {
   const auto ring = make_payload_ring();
   const BufferOptions options = of_lengths(kWindow, 5, {2, 1}, kPayload);
   RaggedJob job(*ring, options);
-  workers::WorkerPool<PayloadSharedRing, workers::RowsDelivery<PayloadSharedRing>> pool(
-      ring, 2, 4);
+  workers::WorkerPool pool(std::make_unique<RecordSinkOf<SharedRing>>(ring), 2, 4);
   Threads threads;
   for (std::uint64_t i = 0; i < 2; ++i)
     threads.start([&, i] {
-      workers::RowsWorker worker(
-          pool.control_block().fd(), 2, i, pool.delivery().memory()->fd(),
-          pool.delivery().sizes(),
-          workers::AreaRecord(record_of(of_ring()), of_ring().lengths.fields,
-                              pool.delivery().most()));
+      const workers::RowsAreas& areas = *pool.areas();
+      workers::Worker worker(
+          pool.control_block().fd(), 2, i,
+          std::make_unique<workers::RowsAreas>(areas.memory().fd(), 2, areas.record(),
+                                               areas.sizes()));
       std::int64_t index = 0;
       while (worker.take(index, Deadline::max()) == Status::kOk) {
         const Records records({static_cast<std::uint64_t>(index)}, kLengths);
@@ -261,6 +257,7 @@ TEST(ServeRagged, WorkersMakeTheRecordsOfAServer) {
   });
   for (std::uint64_t e = 0; e < sizes.size(); ++e) {
     ASSERT_TRUE(ring->begin_epoch(1, far_off()));
+    pool.begin(ring->term(), std::nullopt);
     for (std::uint64_t i = 0; i < sizes[e]; ++i) {
       const auto index = static_cast<std::int64_t>(e * kEpoch + i);
       std::uint64_t submitted = 0;

@@ -266,7 +266,8 @@ class BasicJob {
     options_.borrowed = std::make_shared<const BorrowedSlots>(
         BorrowedSlots{memory_, slots, base % slots, slot_, slot_->header().window()});
     buffer_ = std::make_shared<Core>(options_);
-    reader_ = std::make_unique<RingReader<Core>>(buffer_, slot_);
+    reader_ = std::make_unique<RingReader>(
+        std::make_unique<RecordSinkOf<Core>>(buffer_), slot_);
   }
 
   void follow(std::uint64_t term) {
@@ -300,7 +301,7 @@ class BasicJob {
   std::shared_ptr<ClientSlot> slot_;
   std::shared_ptr<const SharedMemory> memory_;
   std::shared_ptr<Core> buffer_;
-  std::unique_ptr<RingReader<Core>> reader_;
+  std::unique_ptr<RingReader> reader_;
   std::optional<std::uint64_t> next_, epoch_;
   std::uint64_t following_ = 0;
   std::uint64_t number_ = 0;  // of the buffer's epoch

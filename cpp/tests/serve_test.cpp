@@ -83,7 +83,7 @@ TEST(Serve, AJobThatLooksMeanwhileTakesNothingOfTheNextEpoch) {
       BorrowedSlots{std::make_shared<const SharedMemory>(header.slots * header.stride),
                     header.slots, 0, slot});
   const auto buffer = std::make_shared<Buffer>(options);
-  RingReader<Buffer> reader(buffer, slot);
+  RingReader reader(std::make_unique<RecordSinkOf<Buffer>>(buffer), slot);
   reader.begin(0);
   std::atomic<std::uint64_t> looked_at{0};
   Threads threads;

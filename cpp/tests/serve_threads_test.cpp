@@ -63,7 +63,10 @@ TEST(Serve, AThreadThatCannotBeStartedIsAnError) {
                                 ring->shared_memory()->fd(), kLease);
             }),
             2);
-  EXPECT_EQ(refuse_each_thread([&] { workers::WorkerPool<SharedRing>(ring, 2, 16); }),
+  EXPECT_EQ(refuse_each_thread([&] {
+              workers::WorkerPool(std::make_unique<RecordSinkOf<SharedRing>>(ring), 2,
+                                  16);
+            }),
             1);
   EXPECT_EQ(
       refuse_each_thread([&] { ClientSlot(ring->mapped_header().fd(), 0, 1, kLease); }),

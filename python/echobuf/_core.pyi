@@ -361,93 +361,59 @@ class PackingDeviceBuffer(RaggedDeviceBuffer):
 def exit_when_readable(fds: list[int], code: int, /) -> None: ...
 
 class WorkerPool:
-    def __init__(self, buffer: Buffer, workers: int, ahead: int) -> None: ...
+    def __init__(self, buffer: _Puts, workers: int, ahead: int, keep: int) -> None: ...
     def control_block_fd(self) -> int: ...
     def memory_fd(self) -> int:
         """Return a descriptor of the memory that workers write examples into."""
+    def sizes(self) -> tuple[int, int, int] | None:
+        """Return bytes: of a worker's area, usual and all, and of an example's rows.
+
+        None for examples of one size, which go into slots.
+        """
     def term(self) -> int: ...
+    def begin(self, term: int, ordered: int | None, /) -> None:
+        """Begin a term whose first `ordered` items enter in order; None for all."""
     def submit(
         self, term: int, indices: npt.NDArray[np.int64], submitted: int
     ) -> tuple[int, int]: ...
-    def submitted(self) -> list[int]: ...
-    def wait_committed(self, counts: list[int], timeout_s: float, /) -> bool: ...
-    def revoke(self, term: int, counts: list[int], /) -> None: ...
+    def submitted(self) -> int: ...
+    def wait_committed(self, count: int, timeout_s: float, /) -> bool: ...
+    def revoke(self, term: int, count: int, /) -> None: ...
     def abandon(self, term: int, /) -> None: ...
-    def reap(self, queue: int, /) -> None: ...
-    def is_wanted(self, queue: int, ticket: int, /) -> bool: ...
+    def reap(self, worker: int, /) -> None: ...
+    def is_wanted(self, item: int, /) -> bool: ...
     def close(self) -> None: ...
-    def outstanding(self, queue: int, /) -> int: ...
-    def making(self, queue: int, /) -> int | None:
-        """Return the index of the example that a worker makes, or takes next."""
-
-class DeviceWorkerPool(WorkerPool):
-    def __init__(self, buffer: DeviceBuffer, workers: int, ahead: int) -> None: ...
-
-class RaggedWorkerPool(WorkerPool):
-    def __init__(self, buffer: RaggedBuffer, workers: int, ahead: int) -> None: ...
-    def sizes(self) -> tuple[int, int, int]:
-        """Return bytes: of a worker's area, usual and all, and of an example's rows."""
-
-class PackingWorkerPool(RaggedWorkerPool): ...
-
-class RaggedDeviceWorkerPool(RaggedWorkerPool):
-    def __init__(
-        self, buffer: RaggedDeviceBuffer, workers: int, ahead: int
-    ) -> None: ...
-
-class PackingDeviceWorkerPool(RaggedDeviceWorkerPool): ...
-
-class ArrivalPool(WorkerPool):
-    def __init__(
-        self,
-        buffer: Buffer | DeviceBuffer | RaggedBuffer | RaggedDeviceBuffer,
-        workers: int,
-        ahead: int,
-        keep: int,
-    ) -> None: ...
-    def begin(self, term: int, ordered: int, /) -> None:
-        """Begin a term whose first `ordered` items enter in the order of submission."""
-
+    def making(self, worker: int, /) -> int | None:
+        """Return the index of the example that a worker makes."""
     def entered(
         self, term: int, first: int, /
     ) -> tuple[list[int], list[int], int] | None:
-        """Return items by the number of their submission; None before `begin`.
+        """Return items by the number of their submission; None of a term in order.
 
         Those that entered, from entry `first` on; those that did not, before one that
-        did; and the first one behind all that did.
+        did; and the first one behind all that did. None before `begin`, too.
         """
-
-    def sizes(self) -> tuple[int, int, int] | None: ...
 
 class Worker:
     def __init__(
         self,
-        control_block_fd: int,
-        queues: int,
-        queue: int,
-        slots: int,
-        leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
-        capacity: int,
+        *,
+        control_block: int,
+        memory: int,
+        workers: int,
+        number: int,
+        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
+        capacity: int = 0,
+        sizes: tuple[int, int, int] | None = None,
+        max_lengths: list[int] = ...,
+        pack_to: int = 0,
+        cut: bool = False,
     ) -> None: ...
     def take(self, timeout_s: float, /) -> tuple[int, int]: ...
     def wait_revoked(self, timeout_s: float, /) -> int: ...
     def write(self, arrays: list[Any], /) -> int | None: ...
-    def ticket(self) -> int: ...
+    def item(self) -> int: ...
     def done(self) -> None: ...
-
-class RowsWorker(Worker):
-    def __init__(
-        self,
-        control_block_fd: int,
-        queues: int,
-        queue: int,
-        areas: int,
-        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
-        sizes: tuple[int, int, int],
-        max_lengths: list[int],
-        pack_to: int,
-        cut: bool,
-    ) -> None: ...
 
 READ_TIMEOUT: int
 READ_CLOSED: int
@@ -510,14 +476,6 @@ class SharedRing(_Puts):
     def jobs(self) -> list[tuple[int, bool, int, int, int, float]]:
         """Return of each: seat, waiting, epoch, taken, held, seconds of silence."""
 
-class RaggedSharedRing(SharedRing): ...
-
-class RingWorkerPool(WorkerPool):
-    def __init__(self, buffer: SharedRing, workers: int, ahead: int) -> None: ...
-
-class RaggedRingWorkerPool(RaggedWorkerPool):
-    def __init__(self, buffer: RaggedSharedRing, workers: int, ahead: int) -> None: ...
-
 class BorrowedSlots: ...
 
 class ClientSlot:
@@ -535,7 +493,7 @@ class ClientSlot:
     def borrow(self, memory: int, base: int, writable: bool, /) -> BorrowedSlots: ...
 
 class RingReader:
-    def __init__(self, buffer: Buffer, slot: ClientSlot, /) -> None: ...
+    def __init__(self, buffer: _Puts, slot: ClientSlot, /) -> None: ...
     def gap(self, base: int, /) -> int: ...
     def begin(self, base: int, /) -> None: ...
     def term(self) -> int: ...
@@ -545,12 +503,3 @@ class RingReader:
         """Return why the buffer cannot draw an example, and its bytes or rows."""
     def settle(self) -> None:
         """Commit what was read with that example, after the epoch has failed."""
-
-class DeviceRingReader(RingReader):
-    def __init__(self, buffer: DeviceBuffer, slot: ClientSlot, /) -> None: ...
-
-class RaggedRingReader(RingReader):
-    def __init__(self, buffer: RaggedBuffer, slot: ClientSlot, /) -> None: ...
-
-class PackingRingReader(RingReader):
-    def __init__(self, buffer: PackingBuffer, slot: ClientSlot, /) -> None: ...

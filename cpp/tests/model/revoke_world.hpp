@@ -1,85 +1,70 @@
-// A small program on what a server with worker processes does when it revokes what
-// it submitted: WorkerPool::revoke(), Worker::done(), WorkerPool::collect_once(),
-// SharedRing::publish() and SharedRing::fail(), over the ring itself.
+// A small program on what a server with worker processes does when it revokes what it
+// submitted: WorkerPool::revoke(), SharedRing::publish() and SharedRing::fail().
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <memory>
-#include <thread>
+#include <mutex>
 
-#include "echobuf/store/ring.hpp"
-#include "echobuf/sync/event_count.hpp"
-#include "explorer.hpp"
+#include "pool_world.hpp"
 
 namespace echobuf::model {
 
 /// The order of the thread that revokes; the first is what WorkerPool::revoke() does.
 enum class Stop { kFirst, kLast, kNever };
 
-struct RevokePlan {
-  std::uint64_t tickets = 2;
+struct RevokePlan : PoolPlan {
   Stop stop = Stop::kFirst;
   bool looks_first = false;  // the publisher looks whether to stop before it looks
 };
 
 /// Thread 0 is a worker, 1 commits what is marked as done, 2 publishes, 3 revokes. As
 /// the ring, publisher and job are one: a job reads what is published at once.
-class RevokeAndPublish {
+class RevokeAndPublish : public PoolWorld<1, 2> {
  public:
   static constexpr int kThreads = 4;
 
-  explicit RevokeAndPublish(const RevokePlan& plan)
-      : plan_(plan), ring_(plan.tickets), slots_(new std::uint64_t[plan.tickets]()) {
-    ring_.claim(plan.tickets, ring_.term());  // submitted, before anything else
+  explicit RevokeAndPublish(const RevokePlan& plan) : PoolWorld(plan), plan_(plan) {
+    ring_.claim(plan.items, ring_.term());
+    for (std::uint64_t i = 0; i < plan.items; ++i) offer(i);
   }
-  RevokeAndPublish(const RevokeAndPublish&) = delete;
 
   void run(int thread) {
     switch (thread) {
       case 0:
-        return work();
+        while (hold_.take()) make(hold_);
+        return;
       case 1:
-        return collect();
+        return collect_all();
       case 2:
         return publish();
       default:
-        return take_back();
+        return revoke();
     }
   }
 
   void end() {
-    check(committed_.load(std::memory_order_relaxed) == plan_.tickets,
+    check(oldest_.load(std::memory_order_relaxed) == plan_.items,
           "all is committed: the next epoch, and who settles, wait for it");
     check(ring_.closed(), "the term has ended");
     outcome(published_);
   }
 
  private:
-  /// Worker::take(), write() and done().
-  void work() {
-    for (std::uint64_t ticket = 0; ticket < plan_.tickets; ++ticket) {
-      const bool is_revoked = ticket < revoked_.load(std::memory_order_acquire);
-      if (!is_revoked) slots_[ticket] = 1 + ticket;
-      done_.store(ticket + 1, std::memory_order_release);
+  void collect_all() {
+    while (oldest_.load(std::memory_order_acquire) < plan_.items) {
+      bool any = false;
+      {
+        const std::lock_guard collecting(collecting_);
+        any = collect(0);
+      }
+      if (!any) pause();
     }
-  }
-
-  /// WorkerPool::collect_once(), until all is committed.
-  void collect() {
-    std::uint64_t next = 0;
-    while (next < plan_.tickets) {
-      const std::uint64_t done = done_.load(std::memory_order_acquire);
-      if (next == done) pause();
-      for (; next < done; ++next) ring_.commit(next, 1);
-    }
-    committed_.store(next, std::memory_order_release);
   }
 
   /// SharedRing::publish(), and the job that reads it.
   void publish() {
-    while (published_ < plan_.tickets) {
+    while (published_ < plan_.items) {
       if (plan_.looks_first && halted_.load(std::memory_order_acquire)) return;
       const std::uint64_t end = ring_.committed();
       if (!plan_.looks_first && halted_.load(std::memory_order_acquire)) return;
@@ -90,21 +75,23 @@ class RevokeAndPublish {
     }
   }
 
-  /// WorkerPool::revoke().
-  void take_back() {
+  /// WorkerPool::revoke(), with Collector::revoke().
+  void revoke() {
     if (plan_.stop == Stop::kFirst) halted_.store(true, std::memory_order_release);
     ring_.close();
-    revoked_.store(plan_.tickets, std::memory_order_release);
+    {
+      const std::lock_guard collecting(collecting_);
+      board_.revoked.store(plan_.items, std::memory_order_release);
+      for (auto n = oldest_.load(std::memory_order_acquire); n < plan_.items; ++n)
+        if (board_.at(n).item.take(n, workers::Taken::kTrainer)) finish(n, n);
+    }
     if (plan_.stop == Stop::kLast) halted_.store(true, std::memory_order_release);
   }
 
-  static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
-
   const RevokePlan plan_;
-  Ring ring_;
-  std::uint64_t* const slots_;
+  Hold hold_{board_, queues_[0], 0};
+  std::mutex collecting_;
   std::uint64_t published_ = 0;  // of the publisher
-  std::atomic<std::uint64_t> done_{0}, revoked_{0}, committed_{0};
   std::atomic<bool> halted_{false};
 };
 

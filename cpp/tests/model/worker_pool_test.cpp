@@ -1,5 +1,6 @@
-// A worker pool commits all that it gave out, and publishes no ticket that it took
-// back, in any execution; and each change of its protocol that matters is found.
+// A worker pool commits all that it offered, each item once, and publishes none that it
+// revoked unwritten, in any execution; and each change of its protocol that matters is
+// found.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,27 +17,31 @@ namespace {
 using namespace echobuf;         // NOLINT(google-build-using-namespace)
 using namespace echobuf::model;  // NOLINT(google-build-using-namespace)
 
-Result explored(std::uint64_t tickets, Stop stop, bool looks_first = false) {
+Result explored(std::uint64_t items, Stop stop, bool looks_first = false) {
   RevokePlan plan;
-  plan.tickets = tickets;
+  plan.items = items;
   plan.stop = stop;
   plan.looks_first = looks_first;
   return explore<RevokeAndPublish>(plan);
 }
 
-class RevokeModel : public testing::TestWithParam<std::uint64_t> {};
-INSTANTIATE_TEST_SUITE_P(Tickets, RevokeModel, testing::Values(1, 2));
-
-TEST_P(RevokeModel, NothingUnwrittenIsPublished) {
-  const Result result = explored(GetParam(), Stop::kFirst);
+void expect_none(const Result& result) {
   EXPECT_TRUE(result.ok && result.complete) << result.failure;
   for (const std::string& line : result.ok ? std::vector<std::string>() : result.trace)
     ADD_FAILURE() << line;
-  // Records written before are published, or some of them, or none.
-  EXPECT_EQ(result.outcomes.size(), GetParam() + 1);
   std::printf("%llu states, %llu steps, %.1f s\n",
               static_cast<unsigned long long>(result.states),
               static_cast<unsigned long long>(result.steps), result.seconds);
+}
+
+class RevokeModel : public testing::TestWithParam<std::uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(Items, RevokeModel, testing::Values(1, 2));
+
+TEST_P(RevokeModel, NothingUnwrittenIsPublished) {
+  const Result result = explored(GetParam(), Stop::kFirst);
+  expect_none(result);
+  // Records written before are published, or some of them, or none.
+  EXPECT_EQ(result.outcomes.size(), GetParam() + 1);
 }
 
 TEST(RevokeMutants, AreFound) {
@@ -48,21 +53,22 @@ TEST(RevokeMutants, AreFound) {
   EXPECT_TRUE(is_found(explored(1, Stop::kFirst, true))) << "the publisher looks first";
 }
 
-Result give_and_settle(const Options& options) {
-  return explore<GiveAndSettle>(PoolPlan{}, options);
+Result offer_and_settle(const Options& options) {
+  return explore<OfferAndSettle>(PoolPlan{}, options);
+}
+Result take_apart(const Options& options) {
+  return explore<TakeApart>(PoolPlan{2, false}, options);
 }
 Result revoke(const Options& options) {
   return explore<RevokeAndPublish>(RevokePlan{}, options);
 }
 
-TEST(PoolModel, AllThatIsGivenIsCommitted) {
-  const Result result = give_and_settle({});
-  EXPECT_TRUE(result.ok && result.complete) << result.failure;
-  for (const std::string& line : result.ok ? std::vector<std::string>() : result.trace)
-    ADD_FAILURE() << line;
-  std::printf("%llu states, %llu steps, %.1f s\n",
-              static_cast<unsigned long long>(result.states),
-              static_cast<unsigned long long>(result.steps), result.seconds);
+TEST(PoolModel, AllThatIsOfferedIsCommitted) { expect_none(offer_and_settle({})); }
+
+TEST(PoolModel, EachItemAndEachPlaceIsTakenOnce) {
+  const Result result = take_apart({});
+  expect_none(result);
+  EXPECT_EQ(result.outcomes.size(), 3);  // either worker makes none, one or both
 }
 
 TEST(PoolMutants, AreFound) {

@@ -75,14 +75,6 @@ class HostBackend:
         self.ragged_out = RaggedOut(output.spec, options)
 
     @property
-    def worker_pool(self) -> type[_core.WorkerPool]:
-        """The native pool of its worker processes."""
-        if not self._is_ragged:
-            return _core.WorkerPool
-        packs = self._options.ragged.pack_to is not None
-        return _core.PackingWorkerPool if packs else _core.RaggedWorkerPool
-
-    @property
     def slots(self) -> int:
         """The number of slots of the ring."""
         return self._needs[0]

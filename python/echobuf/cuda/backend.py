@@ -41,7 +41,6 @@ class CudaBackend:
         CapacityError: the window does not fit its memory, or `max_bytes`.
     """
 
-    worker_pool: type[_core.WorkerPool] = _core.DeviceWorkerPool  # of processes
     buffer_class: type[_core.DeviceBuffer | _core.RaggedDeviceBuffer] = (
         _core.DeviceBuffer
     )

@@ -18,7 +18,6 @@ class PackedCudaBackend(RaggedCudaBackend):
     """A window in device memory, drawn into rows of one length."""
 
     buffer_class = _core.PackingDeviceBuffer
-    worker_pool = _core.PackingDeviceWorkerPool
 
     def _shapes(self, count: int, rows: list[int]) -> Shapes:
         length = rows[0]

@@ -48,7 +48,6 @@ class RaggedCudaBackend(CudaBackend):
     """
 
     buffer_class: type[_core.RaggedDeviceBuffer] = _core.RaggedDeviceBuffer
-    worker_pool: type[_core.WorkerPool] = _core.RaggedDeviceWorkerPool
 
     def _make_core(
         self,

@@ -224,7 +224,7 @@ class ArrivalStates:
 
     def __init__(
         self,
-        core: _core.ArrivalPool,
+        core: _core.WorkerPool,
         term: int,
         epoch: int,
         offset: int,

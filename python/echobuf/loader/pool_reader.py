@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from echobuf import _core
 from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer
 from echobuf.loader.adapter import Adapter
@@ -32,7 +31,7 @@ from echobuf.progress import watching
 from echobuf.resources import enough
 from echobuf.state import ENTERED_KEY
 from echobuf.workers.messages import SharedEpoch, WorkerConfig
-from echobuf.workers.pool import Supervisor, WorkerPool
+from echobuf.workers.pool import WorkerPool
 from echobuf.workers.process import PATIENCE_S, WorkerProcess, join_all
 from echobuf.workers.settings import WorkerSettings
 
@@ -193,7 +192,7 @@ class PoolReader:
             self._begun.clear()
         if request.told is not None:
             self.pool.set_epoch(request.told)
-        return WorkerFeeder(self.pool.core, self.pool.supervisor, engine, request)
+        return WorkerFeeder(self.pool, engine, request)
 
 
 def _drop(begun: list[WorkerProcess]) -> list[WorkerProcess]:
@@ -209,29 +208,22 @@ class WorkerFeeder(Feeder):
     """A thread that feeds one epoch through workers; otherwise as `Feeder`.
 
     Args:
-        core: takes the indices.
-        supervisor: of the workers.
+        pool: the workers; it is not kept, so that dropping it ends them.
         engine: open, for this epoch.
         request: the epoch; its items are indices of the sampler.
     """
 
-    def __init__(
-        self,
-        core: _core.WorkerPool,
-        supervisor: Supervisor,
-        engine: Engine,
-        request: FeedRequest,
-    ) -> None:
-        self._core = core
-        self._supervisor = supervisor
-        term = supervisor.begin_epoch()
+    def __init__(self, pool: WorkerPool, engine: Engine, request: FeedRequest) -> None:
+        self._core = core = pool.core
+        self._supervisor = pool.supervisor
+        term = self._supervisor.begin_epoch()
         resume = request.resume
         is_midway = resume is not None and resume["position"] is not None
         entered: Entered | None = None if resume is None else resume.get(ENTERED_KEY)
         offset = 0 if resume is None else resume["fresh_offset"]
         if entered is not None:
             self._replay = Replay.of(entered)
-        elif is_midway and isinstance(core, _core.ArrivalPool):
+        elif is_midway and not pool.is_in_order:
             # Any of them may have been in the window.
             slots = engine.backend.slots
             self._replay = Replay.in_order(request.needed, slots)
@@ -239,7 +231,7 @@ class WorkerFeeder(Feeder):
             self._replay = Replay.begin(request.needed)
         self._arrivals: ArrivalStates | None = None
         states: ArrivalStates | OrderedStates | None = None
-        if isinstance(core, _core.ArrivalPool):
+        if not pool.is_in_order:
             states = self._arrivals = ArrivalStates(
                 core, term, request.number, offset, entered
             )
@@ -259,8 +251,8 @@ class WorkerFeeder(Feeder):
 
     def stop(self) -> None:
         """Ask the thread to end, and do not wait for it."""
-        # In this order: once stopped, the thread revokes tickets, and workers mark
-        # revoked tickets as done unwritten; the term must have ended before.
+        # In this order: once stopped, the thread revokes items. Workers mark those as
+        # done unwritten, so the term must have ended before.
         if not self._ended:
             self._supervisor.abandon(self._term)
         self.stopped.set()
@@ -292,7 +284,9 @@ class WorkerFeeder(Feeder):
         replay, first = self._replay.take(indices, self._goes_on)
         if not self._goes_on():
             return False
-        if self._arrivals is not None:
+        if self._arrivals is None:
+            self._core.begin(self._term, None)
+        else:
             self._arrivals.begin(replay)
         indices = itertools.chain(first, indices)
         while not self.stopped.is_set():

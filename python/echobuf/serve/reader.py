@@ -199,23 +199,15 @@ class ServerReader:
     def _make_reader(self, engine: Engine, window: int) -> _core.RingReader:
         """Return the native reader of a buffer, if the server has room for that."""
         backend, connection = engine.backend, self._connection
-        if not isinstance(backend, HostBackend):
-            assert isinstance(backend.core, _core.DeviceBuffer)
-            return _core.DeviceRingReader(backend.core, connection.slot)
         slots = connection.slot.slots()
-        if backend.slots > slots:
+        if isinstance(backend, HostBackend) and backend.slots > slots:
             raise OptionError(
                 f"`window` is {window}, which needs {backend.slots} slots, and the "
                 f"server {connection.name!r} has {slots}; make it smaller, or `window` "
                 "of the server larger."
             )
         check_payload(engine, connection)
-        core = backend.core
-        if isinstance(core, _core.PackingBuffer):
-            return _core.PackingRingReader(core, connection.slot)
-        if isinstance(core, _core.RaggedBuffer):
-            return _core.RaggedRingReader(core, connection.slot)
-        return _core.RingReader(core, connection.slot)
+        return _core.RingReader(backend.core, connection.slot)
 
     def feed(self, engine: Engine, request: FeedRequest) -> ServerFeeder:
         """Start a thread that feeds the epoch noted last.

@@ -32,7 +32,6 @@ from echobuf.serve.shared_ring import (
     SharedRing,
     allocate,
     ring_arguments,
-    ring_kind,
 )
 from echobuf.serve.upstream import ServerUpstream
 from echobuf.workers.settings import check_workers
@@ -239,7 +238,7 @@ class Server(Closing):
         leaves, (window, payload) = ring_arguments(spec.spec, self._options)
         header, memory = files
         try:
-            core = ring_kind(spec.spec).adopt(
+            core = _core.SharedRing.adopt(
                 leaves, header, memory, self._lease_s, window, payload
             )
         except (ValueError, RuntimeError, MemoryError) as error:

@@ -60,13 +60,6 @@ class SharedRing:
     # ---- as of a buffer's backend
 
     @property
-    def worker_pool(self) -> type[_core.WorkerPool]:
-        """The native pool of worker processes."""
-        if self.spec.is_ragged:
-            return _core.RaggedRingWorkerPool
-        return _core.RingWorkerPool
-
-    @property
     def slots(self) -> int:
         """Number of slots."""
         return self.core.slots()
@@ -138,10 +131,9 @@ def allocate(
         CapacityError: the ring does not fit.
         OptionError: `spill` is not a folder that can be written.
     """
-    kind = ring_kind(spec)
     leaves, more = ring_arguments(spec, options)
     try:
-        needed = kind.bytes_of(leaves, slots, *more)
+        needed = _core.SharedRing.bytes_of(leaves, slots, *more)
     except MemoryError:  # more than can be counted
         raise CapacityError(
             f"{slots:,} examples are larger than any memory. {_SMALLER}."
@@ -156,7 +148,7 @@ def allocate(
             )
     file = -1 if spill is None else _open_file(spill, needed)
     try:
-        return kind(leaves, slots, file, lease_s, *more)
+        return _core.SharedRing(leaves, slots, file, lease_s, *more)
     except MemoryError:
         raise CapacityError(
             f"{needed:,} bytes for {slots:,} examples were refused by the system. "
@@ -168,11 +160,6 @@ def allocate(
 
 
 _SMALLER = "Make `window`, `lag` or `payload_bytes` smaller"
-
-
-def ring_kind(spec: Spec) -> type[_core.SharedRing]:
-    """Return the native class of a ring of such examples."""
-    return _core.RaggedSharedRing if spec.is_ragged else _core.SharedRing
 
 
 def ring_arguments(

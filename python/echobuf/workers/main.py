@@ -92,8 +92,8 @@ def run_worker(
         try:
             writer.make(index)
         except BaseException as error:
-            pipe.send((FAILED, worker.ticket(), pack_error(error)))
-            # A ticket marked as done before it is revoked would be served.
+            pipe.send((FAILED, worker.item(), pack_error(error)))
+            # An item marked as done before it is revoked would be served.
             while (code := worker.wait_revoked(_SLICE_S)) == _core.TIMEOUT:
                 pass
             if code != 0:
@@ -149,18 +149,22 @@ class _ExampleWriter:
         control_block: int,
         memory: int,
     ) -> _core.Worker:
-        own = control_block, config.count, config.number, memory
-        leaves = [(field.dtype, field.shape) for field in self._spec.fields]
+        own: dict[str, Any] = {
+            "control_block": control_block,
+            "memory": memory,
+            "workers": config.count,
+            "number": config.number,
+            "leaves": [(field.dtype, field.shape) for field in self._spec.fields],
+        }
         if record.ragged is None:
-            return _core.Worker(*own, leaves, record.capacity)
+            return _core.Worker(**own, capacity=record.capacity)
         options = record.ragged.options
-        return _core.RowsWorker(
-            *own,
-            leaves,
-            record.ragged.sizes,
-            ragged.max_lengths(self._spec, options),
-            options.ragged.pack_to or 0,
-            options.ragged.cuts,
+        return _core.Worker(
+            **own,
+            sizes=record.ragged.sizes,
+            max_lengths=ragged.max_lengths(self._spec, options),
+            pack_to=options.ragged.pack_to or 0,
+            cut=options.ragged.cuts,
         )
 
     def make(self, index: int) -> None:

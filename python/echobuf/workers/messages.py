@@ -53,11 +53,10 @@ class RaggedConfig:
     @classmethod
     def of(cls, engine: Engine, core: _core.WorkerPool) -> RaggedConfig | None:
         """Return that of an engine and its pool; None without ragged leaves."""
-        if not engine.spec.is_ragged:
+        sizes = core.sizes()
+        if sizes is None:
             return None
-        # Of the last three kinds that there are.
         share: int = engine.core.share_bytes  # type: ignore[union-attr]
-        sizes: tuple[int, int, int] = core.sizes()  # type: ignore[attr-defined]
         return cls(engine.options, sizes, share)
 
 

@@ -28,7 +28,7 @@ from echobuf.workers.messages import (
 from echobuf.workers.process import PATIENCE_S, WorkerProcess, join_all
 from echobuf.workers.settings import WorkerSettings
 
-_QUEUE_DEPTH = 16  # examples that a worker may have outstanding
+_AHEAD = 16  # examples that are begun or made, for each worker
 _EXIT_TIMEOUT_S = 4 * PATIENCE_S  # workers that must be killed take 3 of them
 
 _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
@@ -49,7 +49,8 @@ class WorkerPool:
         begun: workers that were started before, one of which has made that.
 
     Attributes:
-        core: the native pool: queues and tickets.
+        core: the native pool: the items to be made.
+        is_in_order: examples enter the window in the sampler's order.
         supervisor: the part that threads hold; it holds no reference to the pool.
 
     Raises:
@@ -81,6 +82,7 @@ class WorkerPool:
             for number in range(settings.count)
         ]
         self._epoch = config.epoch
+        self.is_in_order = settings.in_order
         self.supervisor = Supervisor(
             settings, self.core, configs, weakref.ref(engine), begun
         )
@@ -96,13 +98,10 @@ class WorkerPool:
 
 def _make_core(settings: WorkerSettings, engine: Engine) -> _core.WorkerPool:
     backend, options = engine.backend, engine.options
-    core: Any = backend.core
-    if settings.in_order:
-        return backend.worker_pool(core, settings.count, _QUEUE_DEPTH)
     # From the oldest record that the last batch handed out needs to the last one in the
     # ring: what a pass sets free while batches are made ahead of it, and the ring.
     keep = 4 * backend.slots + (options.prefetch + 2) * options.window
-    return _core.ArrivalPool(core, settings.count, _QUEUE_DEPTH, keep)
+    return _core.WorkerPool(backend.core, settings.count, _AHEAD, keep)
 
 
 def _close_all() -> None:
@@ -126,7 +125,7 @@ class Supervisor:
 
     Args:
         settings: number of workers, and the way to start them.
-        core: the native pool: queues and tickets.
+        core: the native pool: the items to be made.
         configs: one for each worker.
         engine: of the buffer that the workers write into.
         begun: workers that were started before, and wait for a pool.
@@ -191,18 +190,18 @@ class Supervisor:
             return self._term
 
     def wait_committed(self, term: int, stopped: Signal) -> bool:
-        """Wait until all tickets submitted so far are committed, or revoked.
+        """Wait until all items submitted so far are in the ring, or revoked.
 
         Returns:
             True if the epoch's examples are all committed; False if the epoch failed or
             was stopped.
         """
-        counts = self._core.submitted()
+        count = self._core.submitted()
         stuck = None
-        while not self._core.wait_committed(counts, _SLICE_S):
+        while not self._core.wait_committed(count, _SLICE_S):
             if not (stopped.is_set() or self._has_failed or self.closed):
                 continue
-            self._give_up(term, counts)
+            self._give_up(term, count)
             stuck = stuck or time.monotonic() + _STUCK_S
             if time.monotonic() > stuck:
                 self._kill_stuck(insist=time.monotonic() > stuck + PATIENCE_S)
@@ -218,7 +217,7 @@ class Supervisor:
             self._core.abandon(term)
 
     def fail(self, error: BaseException) -> None:
-        """Fail the current epoch with an error, and revoke its tickets."""
+        """Fail the current epoch with an error, and revoke its items."""
         with self.lock:
             if self._term is None or self._term != self._core.term():
                 return
@@ -242,7 +241,7 @@ class Supervisor:
             return
         with self.lock:
             if not self.closed:
-                # First: tickets that end unwritten must not be committed.
+                # First: items that end unwritten must not be served.
                 self._core.abandon(self._core.term())
                 self.closed = True
                 self._core.close()
@@ -282,23 +281,23 @@ class Supervisor:
     def _read_messages(self, worker: WorkerProcess) -> None:
         try:
             while worker.pipe.poll():
-                what, ticket, packed = worker.pipe.recv()
+                what, item, packed = worker.pipe.recv()
                 if what == READY:
                     worker.is_ready = True
                 else:
-                    self._handle_failure(worker, ticket, unpack_error(packed))
+                    self._handle_failure(worker, item, unpack_error(packed))
         except (EOFError, OSError):
             worker.is_pipe_closed = True  # the sentinel follows
 
     def _handle_failure(
-        self, worker: WorkerProcess, ticket: int | None, error: BaseException
+        self, worker: WorkerProcess, item: int | None, error: BaseException
     ) -> None:
         with self.lock:
-            if ticket is None:  # the worker failed at its start, and ends
+            if item is None:  # the worker failed at its start, and ends
                 join_all([worker], PATIENCE_S)
                 self._workers[worker.number] = None
                 self.fail(error)
-            elif self._core.is_wanted(worker.number, ticket):
+            elif self._core.is_wanted(item):
                 self.fail(error)
 
     def _handle_death(self, worker: WorkerProcess) -> None:
@@ -359,16 +358,16 @@ class Supervisor:
         self._starts += 1
         self._workers[number] = WorkerProcess(self._settings, self._core, config)
 
-    def _give_up(self, term: int, counts: list[int]) -> None:
+    def _give_up(self, term: int, count: int) -> None:
         with self.lock:
             if self._term == term:
                 self._has_given_up = True
-            self._revoke(term, counts)
+            self._revoke(term, count)
 
-    def _revoke(self, term: int, counts: list[int]) -> None:
-        """End a term, and revoke its tickets up to these counts, in that order."""
+    def _revoke(self, term: int, count: int) -> None:
+        """End a term, and revoke the items below `count`, in that order."""
         with self.lock:
-            self._core.revoke(term, counts)
+            self._core.revoke(term, count)
             for number, worker in enumerate(self._workers):
                 if worker is None:
                     self._core.reap(number)
@@ -376,7 +375,7 @@ class Supervisor:
     def _kill_stuck(self, insist: bool) -> None:
         with self.lock:
             for worker in self._workers:
-                if worker is None or not self._core.outstanding(worker.number):
+                if worker is None or self._core.making(worker.number) is None:
                     continue
                 if insist:
                     worker.process.kill()

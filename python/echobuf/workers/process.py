@@ -41,7 +41,7 @@ class WorkerProcess:
 
     Args:
         settings: the way to start it.
-        core: the native pool whose tickets the worker takes; None for a worker that
+        core: the native pool whose items the worker takes; None for a worker that
             is started before it, and may be asked for examples until it goes on.
         config: sent to the worker.
 
@@ -138,7 +138,7 @@ class WorkerProcess:
             self.is_ready = True
 
     def go_on(self, core: _core.WorkerPool, record: RecordConfig) -> None:
-        """Let a worker that has made the first example take tickets of a pool.
+        """Let a worker that has made the first example take items of a pool.
 
         Raises:
             EOFError: the worker has died.

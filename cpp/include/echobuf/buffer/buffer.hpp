@@ -351,8 +351,11 @@ class BasicBuffer {
     backend_.stop();
   }
   bool is_down() const { return termination_.is_down(); }
-  /// The most bytes of the rows of a record, where records differ in length.
-  std::uint64_t most_bytes() const { return backend_.measure.most; }
+  /// The most bytes of the rows of a record; 0 where records have none.
+  std::uint64_t most_bytes() const {
+    if constexpr (requires { backend_.measure; }) return backend_.measure.most;
+    return 0;
+  }
 
   Backend& backend() { return backend_; }
 

@@ -75,6 +75,14 @@ class PutPath {
   /// All records that are borrowed can be drawn: they are of one size.
   static constexpr Misfit misfit() { return {}; }
 
+  /// Records of one size are made where they are claimed.
+  static Status put_made(std::uint64_t, const SourceLeaf*, std::uint64_t&,
+                         const WaitLimit&) {
+    return Status::kFailed;
+  }
+  static void begin_making(std::uint64_t) {}
+  static void end_making(std::uint64_t) {}
+
   /// Positions that were claimed have been written.
   void commit(std::uint64_t first, std::uint64_t count) {
     clock_.arrived(first + count);

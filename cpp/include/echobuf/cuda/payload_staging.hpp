@@ -83,6 +83,7 @@ class PayloadStaging {
            RowsTable::bytes(capacity_, fields().size(), examples_);
   }
   static constexpr const SharedMemory* shared_memory() { return nullptr; }
+  static constexpr Misfit note_writes(std::uint64_t, std::uint64_t) { return {}; }
 
   /// See PayloadStore.
   void units_of(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,

@@ -1,5 +1,5 @@
-// Memory that a trainer and its worker processes share beside the slots: the queue of
-// each worker, and its progress; and the items of workers that are held to no order.
+// Memory that a trainer and its worker processes share beside the slots: the items to
+// be made, and what each worker is done with.
 #pragma once
 
 #include <array>
@@ -18,31 +18,25 @@
 
 namespace echobuf::workers {
 
-/// One example to make, and its position in the ring.
-struct Ticket {
-  std::int64_t index;
-  std::uint64_t position;
+/// The number of an item that a worker is done with, and the number of its place; kNone
+/// for an item that was not written to the ring.
+struct DoneItem {
+  std::uint64_t item;
+  std::uint64_t place;
 };
 
-/// The tickets of one worker, in order. Ticket t lies at t % kDepth. One that is
-/// submitted stays until it is done: the process that takes a dead worker's place goes
-/// on with its tickets.
-///
-/// Where workers take items from the board, the queue is the list of what its worker
-/// has done: ticket t is the t-th item, by its number, and the number of its place.
-/// `submitted` then counts those that the trainer has read, which are free again.
-struct WorkerQueue {
+/// What one worker is done with, in order, until the trainer has read it. Entry t lies
+/// at t % kDepth.
+struct DoneQueue {
   static constexpr std::uint64_t kDepth = 64;
 
-  // Written by the trainer. Release: pairs with the worker's acquire; the ticket comes
-  // with it.
-  std::atomic<std::uint64_t> submitted{0};
-  // Tickets below are revoked: workers mark them as done unmade.
-  std::atomic<std::uint64_t> revoked{0};
-  EventCount work{true};  // more was submitted or revoked
-  std::array<Ticket, kDepth> tickets{};
-  // Written by the worker. Release: pairs with the trainer's acquire; the slot's bytes
-  // come with it.
+  // Written by the trainer. Release: pairs with the worker's acquire; entries below are
+  // free again, and what the worker has left in its area for them.
+  std::atomic<std::uint64_t> read{0};
+  EventCount room{true};  // more was read, or items were revoked
+  std::array<DoneItem, kDepth> entries{};
+  // Written by the worker. Release: pairs with the trainer's acquire; the entry comes
+  // with it, and the example.
   alignas(kNoSharing) std::atomic<std::uint64_t> done{0};
 };
 
@@ -52,56 +46,58 @@ struct Header {
 
   std::uint64_t magic = kMagic;
   std::uint64_t version = kVersion;
-  std::uint64_t queues = 0;
+  std::uint64_t workers = 0;
   std::atomic<std::uint32_t> closed{0};  // 1: workers are to end
   alignas(kNoSharing) EventCount done{true};
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// A header and the queues of all workers, in shared memory without a name.
+/// A header, the queues of all workers, and the board, in shared memory without a name.
 class ControlBlock {
  public:
-  explicit ControlBlock(std::uint64_t queues)
-      : queues_(queues), memory_(bytes(queues)), header_(new(memory_.data()) Header) {
-    for (std::uint64_t i = 0; i < queues; ++i) new (at(i)) WorkerQueue;
+  explicit ControlBlock(std::uint64_t workers)
+      : workers_(workers),
+        memory_(bytes(workers)),
+        header_(new(memory_.data()) Header) {
+    for (std::uint64_t i = 0; i < workers; ++i) new (at(i)) DoneQueue;
     // Not its items: they are zeros already.
     new (&board().work) EventCount(true);
-    header_->queues = queues;
+    header_->workers = workers;
   }
 
   /// Maps the control block of another process. Throws what SharedMemory throws, and
   /// std::invalid_argument for memory that is no control block of so many workers, or
   /// that of another version of echobuf.
-  ControlBlock(int fd, std::uint64_t queues)
-      : queues_(queues),
-        memory_(fd, bytes(queues)),
+  ControlBlock(int fd, std::uint64_t workers)
+      : workers_(workers),
+        memory_(fd, bytes(workers)),
         header_(std::launder(reinterpret_cast<Header*>(memory_.data()))) {
-    if (header_->magic != Header::kMagic || header_->queues != queues)
+    if (header_->magic != Header::kMagic || header_->workers != workers)
       throw std::invalid_argument("this is no control block of so many workers");
     if (header_->version != kVersion)
       throw std::invalid_argument("the trainer has another version of echobuf");
   }
 
   int fd() const { return memory_.fd(); }
-  std::uint64_t queues() const { return header_->queues; }
+  std::uint64_t workers() const { return workers_; }
   Header& header() const { return *header_; }
-  WorkerQueue& queue(std::uint64_t i) const {
-    return *std::launder(reinterpret_cast<WorkerQueue*>(at(i)));
+  DoneQueue& queue(std::uint64_t i) const {
+    return *std::launder(reinterpret_cast<DoneQueue*>(at(i)));
   }
   ItemBoard& board() const {
-    return *std::launder(reinterpret_cast<ItemBoard*>(at(queues_)));
+    return *std::launder(reinterpret_cast<ItemBoard*>(at(workers_)));
   }
 
  private:
-  static std::size_t bytes(std::uint64_t queues) {
-    return sizeof(Header) + queues * sizeof(WorkerQueue) + sizeof(ItemBoard);
+  static std::size_t bytes(std::uint64_t workers) {
+    return sizeof(Header) + workers * sizeof(DoneQueue) + sizeof(ItemBoard);
   }
   void* at(std::uint64_t i) const {
-    return memory_.data() + sizeof(Header) + i * sizeof(WorkerQueue);
+    return memory_.data() + sizeof(Header) + i * sizeof(DoneQueue);
   }
 
-  const std::uint64_t queues_;
+  const std::uint64_t workers_;
   SharedMemory memory_;
   Header* header_;
 };

@@ -1,5 +1,5 @@
-// Items that any worker process may make next, and positions that any of them may write
-// next: workers that are not held to an order take both when they need them.
+// Items that any worker process may make next, and places that any of them may write
+// next: each worker takes both when it needs them.
 #pragma once
 
 #include <array>
@@ -24,12 +24,8 @@ class Taken {
   void offer(std::uint64_t number) {
     word_.store(of(number), std::memory_order_release);
   }
-  /// Takes it as another's, unoffered.
-  void reserve(std::uint64_t number) {
-    word_.store(of(number) | kDone, std::memory_order_release);
-  }
 
-  /// False if it is another's, or was. Acquire: pairs with offer().
+  /// False if it was not offered, or is another's, or was. Acquire: pairs with offer().
   bool take(std::uint64_t number, std::uint64_t by) {
     std::uint64_t expected = of(number);
     return word_.compare_exchange_strong(expected, expected | (by + 1),
@@ -51,26 +47,27 @@ class Taken {
   static constexpr std::uint64_t kDone = 2047;
   static constexpr int kOwnerBits = 11;  // there are 1024 workers at most
 
-  static std::uint64_t of(std::uint64_t number) { return number << kOwnerBits; }
+  /// Never 0: the word of what was never offered.
+  static std::uint64_t of(std::uint64_t number) { return (number + 1) << kOwnerBits; }
 
   std::atomic<std::uint64_t> word_{0};
 };
 
-/// Lies behind the queues in a control block. Item n, and with it the n-th position,
-/// lies at n % kItems. In memory of zeros, which are not touched until they are used.
-struct ItemBoard {
-  static constexpr std::uint64_t kItems = 8192;
+/// Lies behind the queues in a control block. Item n, and with it the n-th place, lies
+/// at n % kItems. In memory of zeros, which are not touched until they are used.
+template <std::uint64_t kSize>
+struct BasicItemBoard {
+  static constexpr std::uint64_t kItems = kSize;
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
   struct Item {
     Taken item;
-    Taken place;
+    Taken place;                 // offered where examples have one size, and no order
     std::int64_t index = 0;      // of the example
-    std::uint64_t position = 0;  // in the ring
-    std::uint64_t own = kNone;   // the number of the place that this item must have
+    std::uint64_t position = 0;  // of the place in the ring
+    bool ordered = false;        // the item's place is the one of its own number
   };
 
-  std::atomic<std::uint32_t> used{0};  // 1: in place of the tickets of the queues
   // Written by the trainer. Release: pairs with the workers' acquire.
   std::atomic<std::uint64_t> submitted{0};
   std::atomic<std::uint64_t> oldest{0};   // items and places below are done with
@@ -115,5 +112,7 @@ struct ItemBoard {
     return std::nullopt;
   }
 };
+
+using ItemBoard = BasicItemBoard<8192>;
 
 }  // namespace echobuf::workers

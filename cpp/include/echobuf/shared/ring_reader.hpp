@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "echobuf/shared/client_slot.hpp"
+#include "echobuf/shared/record_sink.hpp"
 #include "echobuf/shared/ring_header.hpp"
 #include "echobuf/status.hpp"
 #include "echobuf/sync/wait_for.hpp"
@@ -26,12 +27,10 @@ enum class ReadResult : int {
   kMisfit,     // the buffer cannot draw a record: see RingReader::misfit()
 };
 
-/// Follows a server's epochs for a buffer. `Core`: a BasicBuffer with borrowed slots.
-/// One thread at a time.
-template <class Core>
+/// Follows a server's epochs for a buffer with borrowed slots. One thread at a time.
 class RingReader {
  public:
-  RingReader(std::shared_ptr<Core> buffer, std::shared_ptr<ClientSlot> client)
+  RingReader(std::unique_ptr<RecordSink> buffer, std::shared_ptr<ClientSlot> client)
       : buffer_(std::move(buffer)), slot_(std::move(client)) {}
 
   /// The number of positions that the buffer must skip when it is reset, so that the
@@ -109,7 +108,7 @@ class RingReader {
       slot_->seat().taken.store(position_, std::memory_order_relaxed);
   }
 
-  const std::shared_ptr<Core> buffer_;
+  const std::unique_ptr<RecordSink> buffer_;
   const std::shared_ptr<ClientSlot> slot_;
   std::uint64_t position_ = 0;  // of the server, of the next record
   std::uint64_t first_unsettled_ = 0;

@@ -29,30 +29,28 @@
 namespace echobuf::serve {
 
 /// A ring that several jobs read. Any number of threads put; one begins and ends
-/// epochs. `Memory`: of its records.
-template <class Memory>
-class BasicSharedRing {
+/// epochs.
+class SharedRing {
  public:
   static constexpr bool kUploads = false;
 
   /// `memory`: a descriptor of memory for the slots, or -1 for new memory. Throws
   /// std::invalid_argument for no slots, std::bad_alloc, std::system_error.
-  BasicSharedRing(const BufferOptions& options, std::uint64_t slots, int memory,
-                  double lease_s)
-      : BasicSharedRing(options, std::make_unique<MappedHeader>(), some(slots), memory,
-                        lease_s) {}
+  SharedRing(const BufferOptions& options, std::uint64_t slots, int memory,
+             double lease_s)
+      : SharedRing(options, std::make_unique<MappedHeader>(), some(slots), memory,
+                   lease_s) {}
 
   /// Goes on with the ring of a server that has gone; `header`, `memory`: descriptors
   /// of the memory that it shared. Throws std::invalid_argument if the ring is of
   /// records of another size, else as the constructor.
-  static std::unique_ptr<BasicSharedRing> adopt(const BufferOptions& options,
-                                                int header, int memory,
-                                                double lease_s) {
-    return std::unique_ptr<BasicSharedRing>(new BasicSharedRing(
+  static std::unique_ptr<SharedRing> adopt(const BufferOptions& options, int header,
+                                           int memory, double lease_s) {
+    return std::unique_ptr<SharedRing>(new SharedRing(
         options, std::make_unique<MappedHeader>(header), 0, memory, lease_s));
   }
 
-  ~BasicSharedRing() {
+  ~SharedRing() {
     if (!of_this_process()) {  // its threads are the parent's
       static_cast<void>(publisher_.release());
       static_cast<void>(keeper_.release());
@@ -60,47 +58,65 @@ class BasicSharedRing {
     }
     end_threads();
   }
-  BasicSharedRing(const BasicSharedRing&) = delete;
-  BasicSharedRing& operator=(const BasicSharedRing&) = delete;
-
-  /// The window that a new ring would have.
-  static SharedWindow window(const BufferOptions& options, std::uint64_t slots) {
-    return Memory::window(options, slots);
-  }
+  SharedRing(const SharedRing&) = delete;
+  SharedRing& operator=(const SharedRing&) = delete;
 
   bool of_this_process() const { return generation_ == fork_generation(); }
   bool is_down() const { return down_.load(std::memory_order_acquire); }
   const BufferOptions& options() const { return options_; }
-  const RecordLayout& record() const { return memory_.store.layout(); }
-  const SharedMemory* shared_memory() const { return memory_.store.shared_memory(); }
+  const RecordLayout& record() const {
+    return memory_.on_store([](auto& store) -> auto& { return store.layout(); });
+  }
+  const SharedMemory* shared_memory() const {
+    return memory_.on_store([](auto& store) { return store.shared_memory(); });
+  }
   const MappedHeader& mapped_header() const { return *header_; }
-  std::uint64_t slots() const { return ring_.capacity(); }
+  std::uint64_t slots() const {
+    return memory_.on_ring([](auto& ring) { return ring.capacity(); });
+  }
 
   // ---- the put path, as in a buffer
 
-  std::uint64_t term() const { return ring_.term(); }
+  std::uint64_t term() const {
+    return memory_.on_ring([](auto& ring) { return ring.term(); });
+  }
+  std::uint64_t tail() const {
+    return memory_.on_ring([](auto& ring) { return ring.tail(); });
+  }
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
              std::size_t rows, std::uint64_t& done, const WaitLimit& wait_limit,
              Poll* poll) {
-    return put_path_.put(term, leaves, n, rows, done, wait_limit, poll);
+    return memory_.on_put_path([&](auto& path) {
+      return path.put(term, leaves, n, rows, done, wait_limit, poll);
+    });
   }
   Status claim(std::uint64_t term, std::uint64_t& first, std::uint64_t& count,
                const WaitLimit& wait_limit) {
-    return put_path_.claim(term, first, count, wait_limit);
+    return memory_.on_put_path(
+        [&](auto& path) { return path.claim(term, first, count, wait_limit); });
   }
   void commit(std::uint64_t first, std::uint64_t count) {
-    put_path_.commit(first, count);
+    memory_.on_put_path([&](auto& path) { path.commit(first, count); });
   }
+  /// Nothing here is borrowed.
+  static constexpr Misfit misfit() { return {}; }
   /// See BasicBuffer.
   Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
                   const WaitLimit& wait_limit) {
-    return put_path_.put_made(term, leaves, done, wait_limit);
+    return memory_.on_put_path(
+        [&](auto& path) { return path.put_made(term, leaves, done, wait_limit); });
   }
-  void begin_making(std::uint64_t n) { put_path_.begin_making(n); }
-  void end_making(std::uint64_t n) { put_path_.end_making(n); }
-  /// The most bytes of the rows of a record.
+  void begin_making(std::uint64_t n) {
+    memory_.on_put_path([&](auto& path) { path.begin_making(n); });
+  }
+  void end_making(std::uint64_t n) {
+    memory_.on_put_path([&](auto& path) { path.end_making(n); });
+  }
+  /// The most bytes of the rows of a record; 0 where records have none.
   std::uint64_t most_bytes() const { return header().most; }
-  void close() { ring_.close(); }
+  void close() {
+    memory_.on_ring([](auto& ring) { ring.close(); });
+  }
 
   /// Ends the term as failed: records committed from now on are not published, for they
   /// may not have been written. The next server writes them again.
@@ -108,11 +124,11 @@ class BasicSharedRing {
   /// The same, unless another term has begun.
   void fail(std::uint64_t term) {
     const std::unique_lock lock = seats_.lock();
-    if (ring_.term() != term) return;
+    if (this->term() != term) return;
     // Release, and before the commits that are not to be published: pairs with
     // is_halted(), which the publisher reads after the commits.
     halted_.store(true, std::memory_order_release);
-    ring_.close();
+    close();
   }
   static constexpr bool puts_wait_for_upload() { return false; }
 
@@ -141,11 +157,11 @@ class BasicSharedRing {
   /// upstream has ended, or was closed. False if upstream failed or the server is shut
   /// down: then the epoch has no end.
   bool end_epoch() {
-    ring_.close();
-    const std::uint64_t end = ring_.tail();
+    close();
+    const std::uint64_t end = tail();
     while (header().published.load(std::memory_order_acquire) < end) {
       if (is_down() || is_halted()) return false;
-      ring_.filled().notify();
+      memory_.on_ring([](auto& ring) { ring.filled().notify(); });
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     const std::unique_lock lock = seats_.lock();
@@ -155,8 +171,8 @@ class BasicSharedRing {
     header().ended.store(number + 1, std::memory_order_release);
     header().news.notify();
     header().room.notify();  // a job that has left the epoch holds it no longer
-    ring_.reopen();
-    if (is_down()) ring_.close();  // a close that came before is undone by it
+    memory_.on_ring([](auto& ring) { ring.reopen(); });
+    if (is_down()) close();  // a close that came before is undone by it
     return true;
   }
 
@@ -183,8 +199,8 @@ class BasicSharedRing {
 
   void shut_down() {
     down_.store(true, std::memory_order_release);
-    ring_.close();
-    ring_.wake_all();
+    close();
+    memory_.on_ring([](auto& ring) { ring.wake_all(); });
     header().room.notify();
     seats_.arrived().notify();
   }
@@ -192,16 +208,15 @@ class BasicSharedRing {
  private:
   static constexpr auto kSlice = std::chrono::milliseconds(50);
 
-  BasicSharedRing(const BufferOptions& options, std::unique_ptr<MappedHeader> mapped,
-                  std::uint64_t slots, int memory, double lease_s)
+  SharedRing(const BufferOptions& options, std::unique_ptr<MappedHeader> mapped,
+             std::uint64_t slots, int memory, double lease_s)
       : options_(options),
         header_(std::move(mapped)),
         seats_(**header_, lease_s),
-        memory_(options, prepare(slots, options), memory, seats_.in_use()),
-        ring_(memory_.ring),
-        put_path_(memory_.put_path()) {
+        memory_(options, prepare(slots, options), memory, seats_.in_use()) {
     try {
-      publisher_ = std::make_unique<std::thread>([this] { publish(); });
+      publisher_ = std::make_unique<std::thread>(
+          [this] { memory_.on_ring([this](auto& ring) { publish(ring); }); });
       keeper_ = std::make_unique<std::thread>([this] { keep(); });
     } catch (...) {
       end_threads();
@@ -222,15 +237,14 @@ class BasicSharedRing {
 
   /// Fills in the header of a new ring, or checks that of an adopted one.
   const RingHeader& prepare(std::uint64_t slots, const BufferOptions& options) {
-    const SharedWindow window =
-        Memory::window(options, slots > 0 ? slots : header().slots);
+    const SharedWindow window = window_of(options, slots > 0 ? slots : header().slots);
     if (slots > 0) {
       header().slots = slots;
       header().stride = window.stride;
       header().fields = window.fields;
       header().unit = window.unit;
       header().units = window.units;
-      header().most = Memory::most(options);
+      header().most = most_of(options);
       std::random_device random;
       for (auto& byte : header().session) byte = static_cast<unsigned char>(random());
     } else if (header().stride != window.stride || header().fields != window.fields) {
@@ -244,14 +258,15 @@ class BasicSharedRing {
 
   bool try_begin(std::uint64_t jobs) {
     const std::unique_lock lock = seats_.lock();
-    return seats_.begin_epoch(jobs, ring_.tail());
+    return seats_.begin_epoch(jobs, tail());
   }
 
   /// Publishes committed records to the jobs; runs on a thread.
-  void publish() {
+  template <class Ring>
+  void publish(Ring& ring) {
     std::uint64_t published = header().published;
     for (;;) {
-      const std::uint64_t end = ring_.committed();
+      const std::uint64_t end = ring.committed();
       // Acquire, and after committed(): if it is not halted, all of that was written.
       if (is_halted()) return;
       if (end != published) {
@@ -261,11 +276,11 @@ class BasicSharedRing {
         header().news.notify();
         continue;
       }
-      ring_.want(end);
-      const std::uint32_t key = ring_.filled().prepare();
-      if (ring_.is_committed(end)) continue;
+      ring.want(end);
+      const std::uint32_t key = ring.filled().prepare();
+      if (ring.is_committed(end)) continue;
       if (is_down()) return;
-      ring_.filled().wait(key, Clock::now() + kSlice);
+      ring.filled().wait(key, Clock::now() + kSlice);
     }
   }
 
@@ -284,29 +299,22 @@ class BasicSharedRing {
   void release() {
     const std::unique_lock lock = seats_.lock();
     const bool any = seats_.drop_silent();
-    ring_.release(std::max(seats_.in_use(), ring_.released()));
+    memory_.on_ring(
+        [&](auto& ring) { ring.release(std::max(seats_.in_use(), ring.released())); });
     // If no job is left in this epoch, upstream need not go on.
-    if (!any && header().begun != header().ended) ring_.close();
+    if (!any && header().begun != header().ended) close();
   }
 
   const BufferOptions options_;
   const std::uint32_t generation_ = fork_generation();
   const std::unique_ptr<MappedHeader> header_;
   JobSeats seats_;
-  Memory memory_;
-  decltype(Memory::ring)& ring_;
-  typename Memory::PutPath put_path_;
+  RingMemory memory_;
 
   std::atomic<bool> down_{false};
   std::atomic<bool> halted_{false};  // nothing more is published
   std::unique_ptr<std::thread> publisher_;
   std::unique_ptr<std::thread> keeper_;
 };
-
-/// Of records of one size.
-using SharedRing = BasicSharedRing<SlotsMemory>;
-
-/// Of records that differ in length.
-using PayloadSharedRing = BasicSharedRing<PayloadMemory>;
 
 }  // namespace echobuf::serve

@@ -1,6 +1,5 @@
-// Runs in the trainer: submits examples to worker processes, and commits those that
-// they have written. Workers finish in any order; the ring keeps the order of
-// submission.
+// Runs in the trainer: offers items to worker processes, of which each takes the next
+// when it has made one, and waits until they have entered the ring.
 #pragma once
 
 #include <algorithm>
@@ -9,202 +8,187 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include "echobuf/buffer/payload_backend.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/shared/collector.hpp"
 #include "echobuf/shared/control_block.hpp"
-#include "echobuf/shared/queue_progress.hpp"
-#include "echobuf/shared/slot_delivery.hpp"
+#include "echobuf/shared/record_sink.hpp"
+#include "echobuf/shared/rows_area.hpp"
 #include "echobuf/status.hpp"
 #include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf::workers {
 
-/// The trainer's end of the queues. `Core`: a BasicBuffer, or a SharedRing. `Delivery`:
-/// the way of an example from its worker into the ring. One thread at a time submits; a
-/// thread of the pool commits.
-template <class Core, class Delivery = SlotDelivery<Core>>
+/// The trainer's end of a pool. One thread at a time begins terms and submits; a thread
+/// of the pool lets items enter. An item that is slow holds up no other, up to
+/// ItemBoard::kItems - 1 behind it, but for those that enter in order behind it.
 class WorkerPool {
  public:
-  /// `ahead`: tickets that a worker may have outstanding. Throws std::bad_alloc,
-  /// std::system_error.
-  WorkerPool(std::shared_ptr<Core> buffer, std::uint64_t workers, std::uint64_t ahead)
-      : buffer_(std::move(buffer)),
+  /// `ahead`: items that are offered or made, for each worker. `keep`: see Collector.
+  /// Throws std::invalid_argument for a ring of examples of one size that is not
+  /// shared, std::bad_alloc, std::system_error.
+  WorkerPool(std::unique_ptr<RecordSink> sink, std::uint64_t workers,
+             std::uint64_t ahead, std::uint64_t keep = 0)
+      : sink_(std::move(sink)),
         block_(workers),
-        queues_(workers),
-        ahead_(std::clamp<std::uint64_t>(ahead, 1, WorkerQueue::kDepth)),
-        delivery_(buffer_, workers, ahead_),
-        collector_([this] {
-          collect_until(ending_, block_.header().done, collected_,
-                        [this] { return collect_once(); });
-        }) {}  // last: if it throws, nothing is joined
+        areas_(make_areas(*sink_, workers, ahead)),
+        most_(std::clamp<std::uint64_t>(workers * ahead, 1, ItemBoard::kItems / 2)),
+        intake_(*sink_, block_, areas_.get(), keep) {
+    if (!memory()) throw std::invalid_argument("the buffer's slots are not shared");
+    thread_ = std::thread([this] { collect(); });
+  }
 
-  /// Asks the workers to end, and does not wait for them: records that they write from
-  /// now on are not read.
+  /// Asks the workers to end, and does not wait for them: what they write from now on
+  /// is not read.
   ~WorkerPool() {
     close();
     ending_.store(true, std::memory_order_release);
     block_.header().done.notify();
-    collector_.join();
+    thread_.join();
   }
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
+  const RecordSink& sink() const { return *sink_; }
   const ControlBlock& control_block() const { return block_; }
-  const Delivery& delivery() const { return delivery_; }
+  /// Null for examples of one size.
+  const RowsAreas* areas() const { return areas_.get(); }
+  /// The memory that workers write examples into.
+  const SharedMemory* memory() const {
+    return areas_ ? &areas_->memory() : sink_->shared_memory();
+  }
 
-  /// Submits examples `submitted` ... n-1 of `indices`, and counts them. kClosed: the
-  /// term has ended, or tickets were revoked.
+  /// See Collector.
+  void begin(std::uint64_t term, std::optional<std::uint64_t> ordered) {
+    intake_.begin(term, ordered);
+  }
+  std::uint64_t submitted() const { return intake_.submitted(); }
+  auto entered(std::uint64_t term, std::uint64_t from) const {
+    return intake_.entered(term, from);
+  }
+
+  /// Submits items `submitted` ... n-1 of `indices`, and counts them. kClosed: the term
+  /// has ended.
   Status submit(std::uint64_t term, const std::int64_t* indices, std::uint64_t n,
                 std::uint64_t& submitted, Deadline deadline) {
     while (submitted < n) {
-      QueueProgress* queue = nullptr;
+      std::uint64_t count = 0;
       const Status free = wait_for(deadline, nullptr, [&]() -> Attempt {
-        if (has_ended(term)) return {Status::kClosed};
-        queue = least_loaded();
-        if (queue->outstanding() < ahead_) return {Status::kOk};
+        if (sink_->has_ended(term)) return {Status::kClosed};
+        count = std::min(n - submitted, intake_.room(most_));
+        if (count > 0) return {Status::kOk};
         return {Status::kTimeout, &collected_};
       });
       if (free != Status::kOk) return free;
-      Ticket ticket{indices[submitted], 0};
-      const auto number = static_cast<std::uint64_t>(queue - queues_.data());
-      const Status room = delivery_.place(term, number, ticket, deadline);
-      if (room != Status::kOk) return room;
-      submit(*queue, ticket);
-      ++submitted;
+      std::uint64_t position = 0;
+      if (areas_) {
+        sink_->begin_making(count);
+      } else {
+        const Status room = sink_->claim(term, position, count, deadline);
+        if (room != Status::kOk) return room;
+      }
+      intake_.offer(indices + submitted, count, position);
+      block_.board().work.notify();
+      submitted += count;
     }
     return Status::kOk;
   }
 
-  /// The number of tickets submitted to each queue so far.
-  std::vector<std::uint64_t> submitted() const {
-    std::vector<std::uint64_t> counts(queues_.size());
-    for (std::uint64_t i = 0; i < queues_.size(); ++i)
-      counts[i] = queues_[i].submitted.load(std::memory_order_acquire);
-    return counts;
-  }
-
-  /// Revokes the tickets up to these counts; workers finish the example that they are
-  /// making. Ends the term first, as abandon() does: revoked tickets are marked as done
-  /// unwritten, and must find a buffer that serves nothing more. All that is
-  /// outstanding is of one term, since the next begins when it is committed. One thread
-  /// at a time.
-  void revoke(std::uint64_t term, const std::vector<std::uint64_t>& counts) {
+  /// Revokes the items below `count`; workers finish the example that they are making.
+  /// Ends the term first, as abandon() does: an item that is revoked may be marked as
+  /// done unwritten, and must find a buffer that serves nothing more.
+  void revoke(std::uint64_t term, std::uint64_t count) {
     abandon(term);
-    for (std::uint64_t i = 0; i < queues_.size(); ++i) {
-      WorkerQueue& shared = block_.queue(i);
-      if (counts[i] <= shared.revoked.load(std::memory_order_relaxed)) continue;
-      // Release: pairs with Worker::is_revoked(); a thread that sees the commit that
-      // follows sees the failure, too.
-      shared.revoked.store(counts[i], std::memory_order_release);
-      shared.work.notify();
-    }
-    collected_.notify();  // a thread in submit() sees that the term has ended
+    intake_.revoke(count);
+    wake_workers();
+    collected_.notify();
   }
 
   /// Ends a term as failed, unless another one has begun.
   void abandon(std::uint64_t term) {
-    buffer_->fail(term);
+    sink_->fail(term);
+    collected_.notify();  // a thread in submit() sees that the term has ended
+  }
+
+  bool is_wanted(std::uint64_t item) const {
+    return item >= block_.board().revoked.load(std::memory_order_acquire);
+  }
+
+  /// Gives up the revoked items of a worker whose process has ended.
+  void reap(std::uint64_t worker) {
+    intake_.reap(worker);
     collected_.notify();
   }
 
-  /// True unless the ticket of that queue was revoked.
-  bool is_wanted(std::uint64_t queue, std::uint64_t ticket) const {
-    return ticket >= block_.queue(queue).revoked.load(std::memory_order_acquire);
-  }
-
-  /// Marks as done the revoked tickets of a queue whose worker process has ended.
-  void reap(std::uint64_t queue) {
-    WorkerQueue& shared = block_.queue(queue);
-    const std::uint64_t revoked = shared.revoked.load(std::memory_order_acquire);
-    if (shared.done.load(std::memory_order_acquire) < revoked)
-      shared.done.store(revoked, std::memory_order_release);
-    block_.header().done.notify();
-  }
-
-  /// Waits until the tickets up to these counts are committed, and not for later ones:
-  /// the next epoch may have been begun ahead.
-  Status wait_committed(const std::vector<std::uint64_t>& counts, Deadline deadline) {
+  /// Waits until the items below `count` have entered, or were given up.
+  Status wait_committed(std::uint64_t count, Deadline deadline) {
     return wait_for(deadline, nullptr, [&]() -> Attempt {
-      if (is_committed(counts)) return {Status::kOk};
+      if (intake_.oldest() >= count) return {Status::kOk};
       return {Status::kTimeout, &collected_};
     });
   }
 
-  /// Tickets of a queue that are not committed yet.
-  std::uint64_t outstanding(std::uint64_t queue) const {
-    return queues_[queue].outstanding();
-  }
-
-  /// Returns the index of the example that the worker of a queue makes now, or takes
-  /// next; none if it has no tickets.
-  std::optional<std::int64_t> making(std::uint64_t queue) const {
-    const QueueProgress& progress = queues_[queue];
-    const std::uint64_t done = block_.queue(queue).done.load(std::memory_order_acquire);
-    // Acquire: pairs with submit(); the index comes with the count.
-    if (done >= progress.submitted.load(std::memory_order_acquire)) return {};
-    return progress.indices[done % WorkerQueue::kDepth].load(std::memory_order_relaxed);
+  /// Returns the index of the example that a worker makes now.
+  std::optional<std::int64_t> making(std::uint64_t worker) const {
+    const auto item = block_.board().held(&ItemBoard::Item::item, worker);
+    if (!item) return std::nullopt;
+    return block_.board().at(*item).index;
   }
 
   /// Asks the workers to end.
   void close() {
     block_.header().closed.store(1, std::memory_order_release);
-    for (std::uint64_t i = 0; i < queues_.size(); ++i) block_.queue(i).work.notify();
+    wake_workers();
   }
 
  private:
-  QueueProgress* least_loaded() {
-    QueueProgress* best = &queues_.front();
-    std::uint64_t least = best->outstanding();
-    for (QueueProgress& queue : queues_) {
-      const std::uint64_t own = queue.outstanding();
-      if (own < least) {
-        best = &queue;
-        least = own;
+  static std::unique_ptr<const RowsAreas> make_areas(const RecordSink& sink,
+                                                     std::uint64_t workers,
+                                                     std::uint64_t ahead) {
+    const BufferOptions& options = sink.options();
+    if (!options.lengths.any()) return nullptr;
+    AreaRecord record(record_of(options), options.lengths.fields, sink.most_bytes());
+    const AreaSizes sizes = record.sizes(mean_bytes(options), ahead);
+    return std::make_unique<const RowsAreas>(workers, std::move(record), sizes);
+  }
+
+  void wake_workers() {
+    block_.board().work.notify();
+    for (std::uint64_t i = 0; i < block_.workers(); ++i) block_.queue(i).room.notify();
+  }
+
+  /// Runs on a thread; asleep while there is nothing.
+  void collect() {
+    // A worker that died between two instructions may have stored its progress and not
+    // notified.
+    constexpr auto kSlice = std::chrono::milliseconds(50);
+    EventCount& done = block_.header().done;
+    while (!ending_.load(std::memory_order_acquire)) {
+      std::optional<std::uint32_t> key;
+      if (!intake_.collect()) {
+        key = done.prepare();
+        if (!intake_.collect()) {
+          if (!ending_.load(std::memory_order_acquire))
+            done.wait(*key, Clock::now() + kSlice);
+          continue;
+        }
       }
+      collected_.notify();
     }
-    return best;
   }
 
-  void submit(QueueProgress& queue, const Ticket& ticket) {
-    WorkerQueue& shared =
-        block_.queue(static_cast<std::uint64_t>(&queue - queues_.data()));
-    const std::uint64_t number = queue.submitted.load(std::memory_order_relaxed);
-    queue.positions[number % WorkerQueue::kDepth] = ticket.position;
-    queue.indices[number % WorkerQueue::kDepth].store(ticket.index,
-                                                      std::memory_order_relaxed);
-    shared.tickets[number % WorkerQueue::kDepth] = ticket;
-    // Release: the collector finds the position.
-    queue.submitted.store(number + 1, std::memory_order_release);
-    delivery_.submitted();  // before the worker can be done with it
-    shared.submitted.store(number + 1, std::memory_order_release);
-    shared.work.notify();
-  }
-
-  bool has_ended(std::uint64_t term) const {
-    std::uint64_t done = 0;
-    return buffer_->put(term, nullptr, 0, 0, done, kAtOnce, nullptr) == Status::kClosed;
-  }
-
-  bool is_committed(const std::vector<std::uint64_t>& counts) const {
-    for (std::uint64_t i = 0; i < queues_.size(); ++i)
-      if (queues_[i].committed.load(std::memory_order_acquire) < counts[i])
-        return false;
-    return true;
-  }
-
-  bool collect_once() { return delivery_.collect(block_, queues_); }
-
-  const std::shared_ptr<Core> buffer_;
+  const std::unique_ptr<RecordSink> sink_;
   const ControlBlock block_;
-  std::vector<QueueProgress> queues_;
-  const std::uint64_t ahead_;
-  Delivery delivery_;
+  const std::unique_ptr<const RowsAreas> areas_;
+  const std::uint64_t most_;
+  Collector intake_;
   EventCount collected_;
   std::atomic<bool> ending_{false};
-  std::thread collector_;  // last: it uses the rest
+  std::thread thread_;  // last: it uses the rest
 };
 
 }  // namespace echobuf::workers
