@@ -6,8 +6,11 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from echobuf.errors import SpecError
 from echobuf.loader.epoch_length import first_batch_length
-from echobuf.loader.source import as_data_loader, has_own_collate
+from echobuf.loader.source import as_data_loader, has_own_collate, loader_batch_size
+from echobuf.spec import shape_of
+from echobuf.trees import flatten, flatten_with_paths
 
 
 class FirstBatch:
@@ -23,6 +26,9 @@ class FirstBatch:
 
     Attributes:
         is_awaited: the number of batches in an epoch is known with the first batch.
+        before: size of the loader's batches where a state was taken, from which
+            upstream goes on, so that its first batch may be the last one of an epoch;
+            None at an epoch's start.
     """
 
     def __init__(
@@ -36,13 +42,14 @@ class FirstBatch:
         self._upstream = upstream
         self._length = length
         self._made: tuple[int, int] | None = None
+        self.before: int | None = None
         loader, is_own = as_data_loader(upstream), has_own_collate(upstream)
         # Torch's own makes one example of each index, where it is what stacks them.
         self._is_free = is_own or loader is None or loader.batch_sampler is None
         is_known = length is not None and is_size_given
         self.is_awaited = batched and not is_known and is_own
 
-    def note(self, made: int, is_size_given: bool) -> bool:
+    def note(self, made: int, is_size_given: bool) -> int | None:
         """Note the first batch; warn if it is not what the DataLoader says.
 
         Args:
@@ -50,13 +57,17 @@ class FirstBatch:
             is_size_given: the loader was told the size of its own batches.
 
         Returns:
-            True if the DataLoader's batch size is not that of its batches.
+            The size of its batches, if that is not the DataLoader's batch size.
         """
         self.is_awaited = False
         said = first_batch_length(self._upstream, made)
         # A short one of torch's own collate is the last: upstream goes on from a state.
         if said is None or made == said or (made < said and not self._is_free):
-            return False
+            return None
+        if self.before is not None and made < self.before:
+            made = self.before
+            if made == said or is_size_given:
+                return None
         self._made = said, made
         # A few less: some were left out of a batch that is as large as it says.
         is_size = made > said or (made > 0 and said % made == 0)
@@ -70,7 +81,7 @@ class FirstBatch:
                 "`collate_fn`.",
                 stacklevel=2,
             )
-        return is_learnt
+        return made if is_learnt else None
 
     def check(self, see: Callable[[], None]) -> None:
         """Raise `TypeError` if the number of batches does not follow from what is said.
@@ -97,12 +108,76 @@ class FirstBatch:
         )
 
 
-def warn_of_count(said: int, made: int, is_given: bool) -> None:
-    """Warn that an epoch had another number of fresh examples than was said."""
+def warn_of_count(said: int, made: int, *, is_given: bool, what: str) -> None:
+    """Warn that an epoch had another number of fresh examples than was said.
+
+    Args:
+        said: the number by upstream, or as given.
+        made: the number that has come.
+        is_given: it was given.
+        what: "fresh examples", or "batches" where these are echoed.
+    """
     name = "`length`" if is_given else "`len(upstream)`"
     warnings.warn(
-        f"by {name} an epoch has {said} fresh examples (batches with unit='batch'), "
-        f"but one has had {made}: `len(loader)` is wrong. Give "
-        f"`length={made}`, if all have as many.",
+        f"by {name} an epoch has {said} {what}, but one has had {made}: `len(loader)` "
+        f"is wrong. Give `length={made}`, if all have as many.",
         stacklevel=2,
     )
+
+
+def refuse_lists(upstream: Any, batch: Any, *, is_size_given: bool) -> None:
+    """Refuse a first batch with lists of examples that a `collate_fn` has not stacked.
+
+    Args:
+        upstream: a DataLoader, or anything else, of which nothing is known.
+        batch: the first.
+        is_size_given: the loader was told the size of its own batches: what is as long
+            as the DataLoader's may then be the leaves of one.
+
+    Raises:
+        SpecError: names the list.
+    """
+    if not has_own_collate(upstream):
+        return
+    is_list = as_data_loader(upstream).collate_fn in (list, tuple)
+    size = len(batch) if is_list else loader_batch_size(upstream)
+
+    def is_one(node: Any) -> bool:
+        return _is_list_of_examples(node, size, is_certain=is_list)
+
+    if is_size_given and not is_list:
+        return
+    paths, nodes, _ = flatten_with_paths(batch, is_leaf=is_one)
+    for path, node in zip(paths, nodes, strict=True):
+        if is_one(node):
+            raise SpecError(
+                f"`batch{path}` is a {type(node).__name__} of {len(node)} examples; a "
+                "batch is a tree of arrays, with examples stacked on axis 0. Leave the "
+                "DataLoader's `collate_fn` out, which then stacks them, or say "
+                "batch_size=None there, and `batch_size=` here. If their lengths vary, "
+                f"give `payload_bytes=`.{'' if is_list else _LEAVES}"
+            )
+
+
+_LEAVES = (
+    " (If these are the leaves of a batch, give `batch_size=`, the number of examples "
+    "in one.)"
+)
+
+
+def _is_list_of_examples(node: Any, size: int | None, *, is_certain: bool) -> bool:
+    """Return True for a list or tuple of as many equal trees as a batch has examples.
+
+    Where these may be the leaves of a batch, as long as the batch, it is not certain.
+    """
+    if type(node) not in (list, tuple) or not node or len(node) != size:
+        return False
+    if is_certain:
+        return True
+    kinds = []
+    for each in node:
+        leaves, treespec = flatten(each)
+        kinds.append((treespec, [shape_of(leaf) for leaf in leaves]))
+    shapes = kinds[0][1]
+    is_alike = all(kind == kinds[0] for kind in kinds)
+    return is_alike and bool(shapes) and shapes[0][:1] != (size,)

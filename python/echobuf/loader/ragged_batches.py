@@ -17,7 +17,7 @@ from echobuf.field import Field
 from echobuf.loader.ragged_items import flags_of
 from echobuf.ragged import Padded, Ragged
 from echobuf.spec import about_lists, as_array, first_arrays, shape_of
-from echobuf.trees import NAMESPACE, flatten_with_paths, stand_for
+from echobuf.trees import NAMESPACE, difference, flatten_with_paths, stand_for
 
 _BYTES = (bytes, bytearray)
 
@@ -49,8 +49,10 @@ class BatchReader:
         try:
             leaves = self._leaves(item)
         except (ValueError, TypeError) as error:
+            why = "" if self.of_examples else difference(item, self.treespec, "batch")
             raise SpecError(
-                f"`batch` has another structure than the first one: {message(error)}"
+                "`batch` has another structure than the first one: "
+                f"{why or message(error)}"
             ) from None
         paths = self.treespec.accessors()
         read = [

@@ -14,6 +14,7 @@ from echobuf.field import Field
 from echobuf.spec import about_lists, copy_leaf, first_arrays, shape_of
 from echobuf.trees import (
     NAMESPACE,
+    flatten,
     flatten_with_paths,
     leaves_of,
     map_leaves,
@@ -126,6 +127,31 @@ class RaggedRequest:
             none_is_leaf=True,
             namespace=NAMESPACE,
         )
+
+    def flags_of_example(self, first: Any, *, all_ragged: bool) -> Any:
+        """Return the flags for examples like the first one; None if none are given.
+
+        Where an example is one array, the form is such a tree.
+
+        Args:
+            first: the first example.
+            all_ragged: all arrays are ragged, as with `pack_to`; a buffer refuses
+                scalars beside them.
+        """
+        if self.flags is not None:
+            return self.flags
+        leaves, treespec = flatten(first)
+        if self.form is not None and treespec.is_leaf():
+            return True
+        return stand_for(treespec, map(has_rows, leaves)) if all_ragged else None
+
+    def flags_of_batch(self, first: Any) -> Any:
+        """Return the flags for batches like the first one; None if none are given.
+
+        Where a batch is one array, padded to its longest, the form is such a tree.
+        """
+        is_padded = self.form is not None and len(shape_of(first)) > 1
+        return True if self.flags is None and is_padded else self.flags
 
 
 def flags_of(flags: Any, treespec: Any, what: str) -> list[bool]:

@@ -11,6 +11,7 @@ from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.arguments import as_int
 from echobuf.errors import OptionError, SpecError, UpstreamError, show
 from echobuf.field import Field
+from echobuf.loader.hints import to_iterate
 from echobuf.spec import about_lists, as_array, first_arrays
 from echobuf.trees import (
     flatten,
@@ -25,7 +26,7 @@ _END = object()
 
 def check_iterable(upstream: Any) -> None:
     """Refuse what cannot be iterated, or yields names in place of examples."""
-    line = hints.to_iterate(upstream)
+    line = to_iterate(upstream)
     iterable = hasattr(upstream, "__iter__") or hasattr(upstream, "__getitem__")
     if line or not iterable:
         raise OptionError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -264,10 +265,13 @@ class EpochStarter:
                     self._reader.look(start.items, self._plan.most_ahead())
                 )
             example = self._adapter.read_first(first)
+            before = None
+            if resume is not None and start.offset:
+                before = resume["arguments"].get("batch_size")
             what = "batch" if self._plan.batched else "example"
             try:
                 with self._enough():
-                    self.buffer = self._make_buffer(example, more)
+                    self.buffer = self._make_buffer(example, more, before)
                     engine_of(self.buffer).look_at(self._reader.first_item(start), what)
             except OptionError:  # of too few examples, perhaps
                 if isinstance(start.items, Ahead):
@@ -299,10 +303,12 @@ class EpochStarter:
                 "used up. Let its `__iter__` begin anew each time."
             )
 
-    def _make_buffer(self, first: Any, more: Iterator[Any]) -> EchoBuffer:
+    def _make_buffer(
+        self, first: Any, more: Iterator[Any], before: int | None
+    ) -> EchoBuffer:
         if not self._adapter.takes_none:
             source.refuse_none(first, "batch" if self._plan.batched else "example")
-        buffer = self._plan.make_buffer(first, more)
+        buffer = self._plan.make_buffer(first, more, before)
         try:
             self._adapter.fit(buffer)
             engine_of(buffer).core.carry(self._adapter.carried())
@@ -369,7 +375,10 @@ def _begin_upstream(
     looks_ahead: bool,
 ) -> Start:
     """Begin an epoch of upstream; holds no more of the loader than it needs."""
+    process = os.getpid()
     start = upstream.begin(state, reader.describe_wait)
+    if start.error is not None and os.getpid() != process:
+        raise start.error  # in a child that upstream has forked, which ends with it
     if looks_ahead and start.items is not None:
         start.items = Ahead(start.items, start.first)
     try:

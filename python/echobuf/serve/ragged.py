@@ -48,7 +48,7 @@ class RaggedServing:
             OptionError: `ragged` is not like it.
         """
         size = source.loader_batch_size(upstream)
-        return find_batch_reader(first, size, self.request.flags)
+        return find_batch_reader(first, size, self.request.flags_of_batch(first))
 
     def inference(self, more: Iterator[Any], *, batched: bool) -> Callable[[Any], Any]:
         """Return what infers the spec of an example from the first item.
