@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 from echobuf import state
 from echobuf.buffer import engine_of
-from echobuf.loader.attributes import closed_error
 from echobuf.loader.epoch_feed import EpochFeed
 from echobuf.loader.iterator import EpochIterator, weakly
 from echobuf.loader.last_batch import locate
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import EpochSetter
 from echobuf.loader.upstream_states import with_end, with_upstream
+from echobuf.loader.upstream_thread import closed_error
 
 
 class Epochs:

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from echobuf._engine.termination import upstream_failed
 from echobuf.buffer import EchoBuffer, engine_of, next_within
 from echobuf.errors import ClosedError, ItemError, UpstreamError, UpstreamStateError
-from echobuf.loader.attributes import closed_error
 from echobuf.loader.draw_wait import DrawWait
 from echobuf.loader.epoch_feed import EpochFeed
 from echobuf.loader.upstream_states import with_upstream
+from echobuf.loader.upstream_thread import closed_error
 from echobuf.progress import slice_s
 from echobuf.resources import Uncopied
 from echobuf.state import State

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
 from echobuf import _core
-from echobuf.errors import ForkError
-from echobuf.loader.attributes import closed_error
+from echobuf.errors import ClosedError, ForkError
 from echobuf.loader.caller_context import CallerContext
 from echobuf.progress import Wait
 from echobuf.resources import DaemonThread, Signal
@@ -21,6 +20,11 @@ from echobuf.resources import DaemonThread, Signal
 _Result = TypeVar("_Result")
 _END = object()
 _Tasks = queue.SimpleQueue["Task | None"]
+
+
+def closed_error() -> ClosedError:
+    """Return the error for any use of a loader after `close()`."""
+    return ClosedError("this loader was closed; make another one around the same data.")
 
 
 class Task:
