@@ -21,7 +21,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from echobuf.cli.bench.options import make_parser
 from echobuf.cli.bench.report import write_figures
-from echobuf.loader.upstream_states import Stateful
+from echobuf.loader.states import Stateful
 from echobuf.torch import EchoLoader
 from sampling import RESULTS
 

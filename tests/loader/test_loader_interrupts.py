@@ -49,11 +49,11 @@ class InterruptedEpochs(Epochs):
 
     interrupt = None
 
-    def begin_ahead(self):
+    def begin_early(self):
         if self.interrupt is None:
-            return super().begin_ahead()
+            return super().begin_early()
         with suppress(KeyboardInterrupt), self.interrupt:
-            return super().begin_ahead()
+            return super().begin_early()
         return False
 
 

@@ -186,8 +186,8 @@ class DataLoaderLike(Uncopied, Closing):
         self._check_open()
         arguments = self._epochs.resumed_arguments() or self._plan.sealed()
         sealed = self._seal(arguments, self._position())
-        snapshots = self._starter.snapshots
-        trouble = None if snapshots is None else snapshots.trouble
+        positions = self._starter.positions
+        trouble = None if positions is None else positions.trouble
         if trouble is not None and not self._is_warned:
             self._is_warned = True
             warnings.warn(

@@ -22,8 +22,8 @@ from echobuf.errors import (
     message,
 )
 from echobuf.loader.source import length_of, skip
+from echobuf.loader.states import Positions, Snapshots
 from echobuf.loader.upstream import Start
-from echobuf.loader.upstream_states import Positions, Snapshots
 from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.progress import Wait
 from echobuf.resources import Signal, members

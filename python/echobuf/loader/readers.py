@@ -15,8 +15,8 @@ from echobuf.loader.feeder import Feeder, Sink
 from echobuf.loader.ragged_batches import BatchReader
 from echobuf.loader.ragged_items import Ahead
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
+from echobuf.loader.states import Snapshots
 from echobuf.loader.upstream import Start, describe_next
-from echobuf.loader.upstream_states import Snapshots
 from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.state import State
 

@@ -18,7 +18,7 @@ from echobuf.loader.source import (
     begins_anew,
     is_one_shot,
 )
-from echobuf.loader.upstream_states import as_stateful, place, refused
+from echobuf.loader.states import as_stateful, place, refused
 from echobuf.progress import watching
 from echobuf.state import UPSTREAM_KEY, State, UpstreamState
 

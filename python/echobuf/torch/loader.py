@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-    from echobuf.loader.iterator import EpochIterator
+    from echobuf.loader.epoch import EpochIterator
     from echobuf.ranks.coordinator import RankCoordinator
 
 
