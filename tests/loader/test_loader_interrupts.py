@@ -26,8 +26,7 @@ KWARGS = {"batch_size": 4, "window": 8, "factor": FACTOR}
 PLACES = (
     "loader/epochs.py",
     "loader/starter.py",
-    "loader/upstream_thread.py",
-    "loader/caller_context.py",
+    "loader/thread.py",
     "loader/readers.py",
     "serve/reader.py",
     "contextlib.py",

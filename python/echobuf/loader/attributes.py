@@ -13,8 +13,8 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.readers import ReaderChoice
 from echobuf.loader.source import as_data_loader
 from echobuf.loader.starter import EpochStarter
+from echobuf.loader.thread import closed_error
 from echobuf.loader.upstream import Upstream
-from echobuf.loader.upstream_thread import closed_error
 from echobuf.options import show_factor
 from echobuf.resources import Closing, Uncopied
 from echobuf.stats import NOTHING, Stats, make_stats

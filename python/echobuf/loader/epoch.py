@@ -22,7 +22,7 @@ from echobuf.errors import (
 )
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.states import Positions, with_upstream
-from echobuf.loader.upstream_thread import closed_error
+from echobuf.loader.thread import closed_error
 from echobuf.progress import Wait, show_seconds, slice_s
 from echobuf.resources import Uncopied
 from echobuf.state import State

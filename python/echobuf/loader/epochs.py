@@ -17,8 +17,8 @@ from echobuf.buffer import engine_of
 from echobuf.loader.epoch import EpochFeed, EpochIterator, weakly
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.states import locate, with_end, with_upstream
+from echobuf.loader.thread import closed_error
 from echobuf.loader.upstream import EpochSetter
-from echobuf.loader.upstream_thread import closed_error
 
 
 class Epochs:

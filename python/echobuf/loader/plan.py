@@ -10,16 +10,15 @@ from echobuf import state
 from echobuf.arguments import check_int
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, show
-from echobuf.loader import source
-from echobuf.loader.epoch_length import EpochLength, count_units
-from echobuf.loader.first_batch import FirstBatch, refuse_lists, warn_of_count
-from echobuf.loader.ragged_batches import (
-    BatchReader,
-    find_batch_reader,
-    infer_batch,
+from echobuf.loader import items, source
+from echobuf.loader.lengths import (
+    EpochLength,
+    FirstBatch,
+    count_units,
+    refuse_lists,
+    warn_of_count,
 )
-from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest
-from echobuf.loader.ragged_items import infer_example as infer_ragged_example
+from echobuf.loader.ragged import BatchReader, RaggedRequest, find_batch_reader
 from echobuf.options import Options, check_factor, check_options
 from echobuf.spec import make_spec
 
@@ -132,7 +131,7 @@ class Plan:
         """Return how many items may be looked at before any are put: of a segment."""
         factor = self.options.factor
         segments = 4 if factor is None else math.ceil(factor)
-        return min(MOST_AHEAD, self.options.window // segments)
+        return min(items.MOST_AHEAD, self.options.window // segments)
 
     def make_buffer(
         self, first: Any, more: Iterator[Any], before: int | None = None
@@ -155,12 +154,12 @@ class Plan:
         if self.ragged is not None:
             return self._infer_ragged(self.ragged, first, more)
         if not self.batched:
-            source.check_example(first)
+            items.check_example(first)
             return first
         refuse_lists(self._upstream, first, is_size_given=self._is_size_given)
         if self.options.whole_batches:
-            return source.infer_whole(first, source.loader_batch_size(self._upstream))
-        spec, length = source.infer_example(first)
+            return items.infer_whole(first, source.loader_batch_size(self._upstream))
+        spec, length = items.infer_batch(first)
         self._learn_size(length)
         return spec
 
@@ -168,14 +167,14 @@ class Plan:
         self, request: RaggedRequest, first: Any, more: Iterator[Any]
     ) -> Any:
         if self.batched:
-            spec, length = infer_batch(first)
+            spec, length = items.infer_batch(first)
             if self.options.whole_batches:
                 most = source.loader_batch_size(self._upstream) or 1
-                return source.as_whole(self._check_any(spec), max(length, most))
+                return items.as_whole(self._check_any(spec), max(length, most))
             self._learn_size(length)
         else:
             is_packing = self.options.ragged.pack_to is not None
-            spec = infer_ragged_example(
+            spec = items.infer_ragged_example(
                 first, more, request.flags_of_example(first, all_ragged=is_packing)
             )
         return self._check_any(spec)

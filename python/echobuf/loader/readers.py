@@ -12,12 +12,12 @@ from echobuf.errors import OptionError
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder, Sink
-from echobuf.loader.ragged_batches import BatchReader
-from echobuf.loader.ragged_items import Ahead
+from echobuf.loader.items import Ahead
+from echobuf.loader.ragged import BatchReader
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
 from echobuf.loader.states import Snapshots
+from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import Start, describe_next
-from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.state import State
 
 if TYPE_CHECKING:

@@ -16,17 +16,16 @@ from echobuf.errors import (
     UpstreamError,
     warn_caller,
 )
-from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.epoch import EpochFeed
 from echobuf.loader.feeder import Feeder, stop_feeding
+from echobuf.loader.items import Ahead, refuse_none
 from echobuf.loader.plan import Plan
-from echobuf.loader.ragged_batches import BatchReader
-from echobuf.loader.ragged_items import Ahead
+from echobuf.loader.ragged import BatchReader
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.states import Positions, Snapshots
+from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
-from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.resources import enough
 from echobuf.state import UpstreamState
 
@@ -308,7 +307,7 @@ class EpochStarter:
         self, first: Any, more: Iterator[Any], before: int | None
     ) -> EchoBuffer:
         if not self._adapter.takes_none:
-            source.refuse_none(first, "batch" if self._plan.batched else "example")
+            refuse_none(first, "batch" if self._plan.batched else "example")
         buffer = self._plan.make_buffer(first, more, before)
         try:
             self._adapter.fit(buffer)

@@ -14,7 +14,7 @@ from echobuf import hints
 from echobuf._engine.engine import Engine
 from echobuf._engine.waits import segments_of
 from echobuf.errors import EchobufError, UpstreamStateError, describe, message
-from echobuf.loader.ragged_items import Ahead
+from echobuf.loader.items import Ahead
 from echobuf.loader.source import as_data_loader, begins_anew
 from echobuf.options import Options
 from echobuf.plain import decode, encode

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf.errors import StateError, UpstreamError
-from echobuf.loader.hints import to_repeat
 from echobuf.loader.source import (
     Order,
     Sampled,
@@ -17,6 +16,7 @@ from echobuf.loader.source import (
     batch_sampler_of,
     begins_anew,
     is_one_shot,
+    to_repeat,
 )
 from echobuf.loader.states import as_stateful, place, refused
 from echobuf.progress import watching

@@ -10,7 +10,7 @@ from typing import Any
 
 from echobuf.errors import UpstreamError, message
 from echobuf.loader.epoch import EpochIterator
-from echobuf.loader.epoch_length import EpochLength
+from echobuf.loader.lengths import EpochLength
 from echobuf.ranks import states
 from echobuf.ranks.agreement import Agreements
 from echobuf.ranks.iterator import RankIterator

@@ -19,7 +19,7 @@ from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field, is_ragged
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.ragged_items import RaggedRequest
+from echobuf.loader.ragged import RaggedRequest
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import as_first_array, first_arrays, of_all_leaves, refuse_dtypes
 from echobuf.trees import NAMESPACE, flatten_with_paths, leaves_of, stand_for
