@@ -20,7 +20,7 @@ from torch.utils.data import Dataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from echobuf.cli.bench.report import write_figures
-from echobuf.loader.upstream_states import Stateful
+from echobuf.loader.states import Stateful
 from echobuf.torch import EchoLoader
 from running import make_parser
 from sampling import RESULTS

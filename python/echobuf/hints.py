@@ -40,8 +40,20 @@ _IMAGE = (
     "height)))`."
 )
 _VARIES = (
-    "Or let the length vary: say `payload_bytes=` and `ragged='packed'` to a loader, "
-    "make axis 0 of a buffer's Field None."
+    "Or let the length vary: `payload_bytes=` and `ragged='packed'` of a loader, "
+    "`Field((None, *x.shape[1:]), x.dtype)` in the spec of a buffer."
+)
+_VARIES_IN_BATCH = (
+    "Or let the length vary, with `payload_bytes=` of a loader: a DataLoader's "
+    "`collate_fn=list` leaves examples as long as they are; or say which leaves are "
+    "padded to the longest of their batch, `ragged={'tokens': 'packed', 'label': None}`"
+    ", or `ragged='packed'` where a batch is one array."
+)
+_UNEQUAL = (
+    "Examples have other shapes than each other: pad them to one in `collate_fn` "
+    "(`np.pad`, `torch.nn.utils.rnn.pad_sequence`, or resize images); or keep their "
+    "lengths, with `collate_fn=list` of the DataLoader and `payload_bytes=` of the "
+    "EchoLoader."
 )
 _MOVES = (
     "Or let the length vary, on axis 0: `np.moveaxis(x, {axis}, 0)`, with "
@@ -95,9 +107,10 @@ _SAMPLE_KEY = (
     "webdataset adds it to every sample: leave it out, with `.to_tuple('png', 'cls')`."
 )
 
-_Kind = tuple[str, str]  # the package and the name of a type, or of a base of it
+Kind = tuple[str, str]
+"""The package and the name of a type, or of a base of it."""
 
-_LEAVES: dict[_Kind, str] = {
+_LEAVES: dict[Kind, str] = {
     ("builtins", "str"): _STRING,
     ("builtins", "bytes"): _BYTES,
     ("builtins", "bytearray"): _BYTES,
@@ -130,66 +143,17 @@ _LEAVES: dict[_Kind, str] = {
     ("tensorflow", "RaggedTensor"): _RAGGED,
     ("tensorflow", "SparseTensor"): "Make it dense: `tf.sparse.to_dense(x)`.",
     ("torch_geometric", "BaseData"): _GRAPH,
+    ("xarray", "Dataset"): "Make a dict of it: `{name: x[name].values for name in x}`.",
     ("torch", "Size"): "Make it one array: `np.array(x)`.",
 }
-_COLUMNS: dict[_Kind, str] = {
+_COLUMNS: dict[Kind, str] = {
+    ("dask", "DataFrame"): _FRAME.replace("frame[", "frame.compute()["),
     ("pandas", "DataFrame"): _FRAME,
     ("polars", "DataFrame"): _FRAME,
     ("pyarrow", "RecordBatch"): _ARROW_BATCH,
     ("pyarrow", "Table"): _ARROW_BATCH.replace("batch[", "table[").replace(
         "batch.", "table."
     ),
-}
-_ARROW_UPSTREAM = (
-    "Pass an object whose `__iter__` makes arrays of its batches: "
-    "`for batch in {}: yield {{name: batch[name].to_numpy(zero_copy_only=False) for "
-    "name in batch.schema.names}}`, with batched=True."
-)
-_COLUMNS_UPSTREAM = (
-    "It yields columns in place of rows; pass its rows, `upstream.{rows}`, or all of "
-    "them as one batch of arrays, `[{{name: upstream[name].to_numpy() for name in "
-    "upstream.columns}}]`, with batched=True and `batch_size=`."
-)
-_TABLE_UPSTREAM = (
-    "It is a table, which yields columns or chunks in place of rows; pass all rows as "
-    "one batch, a dict with the array of each column: `[{name: array}]`, with "
-    "batched=True and `batch_size=`."
-)
-_MAPPING_UPSTREAM = (
-    "It yields its keys; pass one of its values. Where these are columns of a table, "
-    "pass all rows as one batch, `[dict(upstream)]`, with batched=True and "
-    "`batch_size=`."
-)
-_SPARSE_UPSTREAM = (
-    "Its rows are sparse: pass `upstream.toarray()`, or an object whose `__iter__` "
-    "makes rows dense as they are needed, `(row.toarray()[0] for row in upstream)`."
-)
-_UPSTREAMS: dict[_Kind, str] = {
-    ("datasets", "DatasetDict"): "It yields names; pass a split: `upstream['train']`.",
-    ("datasets", "IterableDatasetDict"): (
-        "It yields names; pass a split: `upstream['train']`."
-    ),
-    ("pandas", "DataFrame"): _COLUMNS_UPSTREAM.format(rows="to_dict('records')"),
-    ("polars", "DataFrame"): _COLUMNS_UPSTREAM.format(rows="to_dicts()"),
-    ("polars", "LazyFrame"): (
-        "It has no rows yet; pass those of what it makes, `upstream.collect().to_dicts"
-        "()`, or batches of arrays of its columns, with batched=True."
-    ),
-    ("pyarrow", "Table"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
-    ("pyarrow", "RecordBatch"): _ARROW_UPSTREAM.format("[upstream]"),
-    ("pyarrow", "RecordBatchReader"): _ARROW_UPSTREAM.format("make_reader()"),
-    ("pyarrow", "ParquetFile"): _ARROW_UPSTREAM.format("upstream.iter_batches()"),
-    ("pyarrow", "Dataset"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
-    ("pyarrow", "Scanner"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
-    ("scipy", "sparray"): _SPARSE_UPSTREAM,
-    ("scipy", "spmatrix"): _SPARSE_UPSTREAM,
-    ("tensordict", "TensorDictBase"): "Pass `[row.to_dict() for row in upstream]`.",
-}
-_OF_ROWS = ("datasets", "daft")  # their tables are iterated row by row
-_OF_COLUMNS = ("dtype", "type")  # a column has one, and `__arrow_c_stream__`, too
-_ONE_SHOT: dict[_Kind, str] = {
-    ("tensorflow", "NumpyIterator"): "Pass the `tf.data.Dataset` itself.",
-    ("torchdata", "BaseNode"): "Wrap it: `torchdata.nodes.Loader(node)`.",
 }
 
 
@@ -203,7 +167,7 @@ def to_store(leaf: Any, name: str) -> str:
         return of_tensor(leaf)
     if is_tensorclass(type(leaf)):
         return _TENSOR_DICT
-    return _of(leaf, _LEAVES) or _of(leaf, _COLUMNS)
+    return find(leaf, _LEAVES) or find(leaf, _COLUMNS)
 
 
 def _of_objects(array: Any) -> str:
@@ -211,7 +175,7 @@ def _of_objects(array: Any) -> str:
     element = array.flat[0] if array.size else None
     if element is None or not hasattr(element, "__len__"):
         return ""
-    return _of(element, _LEAVES) or (_ARRAYS if hasattr(element, "shape") else _PAD)
+    return find(element, _LEAVES) or (_ARRAYS if hasattr(element, "shape") else _PAD)
 
 
 def of_columns(leaf: Any) -> str:
@@ -219,20 +183,31 @@ def of_columns(leaf: Any) -> str:
 
     NumPy would read a table as one array, without names and of one dtype.
     """
-    return _of(leaf, _COLUMNS)
+    return find(leaf, _COLUMNS)
 
 
-def to_fit(leaf: Any, *, varies: int | None = None) -> str:
+def to_fit(leaf: Any, *, varies: int | None = None, stacked: bool = False) -> str:
     """Return how to give all examples one shape.
 
     Args:
         leaf: of another shape than the first example's.
-        varies: the only axis on which its length differs; None for several.
+        varies: the only axis of an example on which its length differs; None for
+            several.
+        stacked: examples are stacked on axis 0.
     """
     line = _IMAGE if is_of(leaf, "PIL", "Image") else _PAD
+    if stacked:
+        line += " A DataLoader does so in its `collate_fn`."
     if varies is None:
         return line
-    return f"{line} {_MOVES.format(axis=varies) if varies else _VARIES}"
+    if varies:
+        return f"{line} {_MOVES.format(axis=varies)}"
+    return f"{line} {_VARIES_IN_BATCH if stacked else _VARIES}"
+
+
+def of_failure(text: str) -> str:
+    """Return what to do about an error of upstream's own, by its text, or ""."""
+    return _UNEQUAL if "stack expects each tensor to be equal size" in text else ""
 
 
 def of_nothing(item: Any, what: str) -> str:
@@ -240,30 +215,9 @@ def of_nothing(item: Any, what: str) -> str:
     return _NO_BATCH if item is None and what == "batch" else ""
 
 
-def to_iterate(upstream: Any) -> str:
-    """Return how to make an iterable of examples of an object, or ""."""
-    line = _of(upstream, _UPSTREAMS)
-    if line:
-        return line
-    if isinstance(upstream, Mapping):
-        return _MAPPING_UPSTREAM
-    kind = type(upstream)
-    is_table = hasattr(kind, "__dataframe__") or (
-        hasattr(kind, "__arrow_c_stream__")
-        and not any(hasattr(kind, name) for name in _OF_COLUMNS)
-    )
-    by_rows = any(package in _OF_ROWS for package, _ in _kinds(upstream))
-    return _TABLE_UPSTREAM if is_table and not by_rows else ""
-
-
-def to_repeat(upstream: Any) -> str:
-    """Return how a library repeats its data for more epochs, or ""."""
-    return _of(upstream, _ONE_SHOT)
-
-
 def is_of(value: Any, package: str, name: str) -> bool:
     """Return True if a type, or a base of it, has this name in this package."""
-    return (package, name) in _kinds(value)
+    return (package, name) in kinds_of(value)
 
 
 def is_tensorclass(kind: type) -> bool:
@@ -271,11 +225,13 @@ def is_tensorclass(kind: type) -> bool:
     return hasattr(kind, "_is_tensorclass")
 
 
-def _of(value: Any, lines: dict[_Kind, str]) -> str:
-    return next((lines[kind] for kind in _kinds(value) if kind in lines), "")
+def find(value: Any, lines: Mapping[Kind, str]) -> str:
+    """Return the line for a type, or a base of it, or ""."""
+    return next((lines[kind] for kind in kinds_of(value) if kind in lines), "")
 
 
-def _kinds(value: Any) -> list[_Kind]:
+def kinds_of(value: Any) -> list[Kind]:
+    """Return package and name of a type, and of each base of it."""
     bases = type(value).__mro__
     return [(str(base.__module__).partition(".")[0], base.__name__) for base in bases]
 

@@ -12,7 +12,14 @@ from echobuf import _core, hints
 from echobuf.errors import SpecError, message
 from echobuf.errors import show as show_value
 from echobuf.field import Field, is_ragged, why_not_storable
-from echobuf.trees import flatten_with_paths, is_namedtuple, leaves_of, one_level, show
+from echobuf.trees import (
+    difference,
+    flatten_with_paths,
+    is_namedtuple,
+    leaves_of,
+    one_level,
+    show,
+)
 
 if TYPE_CHECKING:
     import optree
@@ -50,9 +57,10 @@ class Spec:
         try:
             return leaves_of(tree, self.treespec)
         except (ValueError, TypeError) as error:
+            why = difference(tree, self.treespec, what) or message(error)
             raise SpecError(
-                f"`{what}` has another structure than `spec`: {message(error)} The "
-                f"spec is {describe(self)}.{about_lists(tree, what)}"
+                f"`{what}` has another structure than `spec`: {why} The spec is "
+                f"{describe(self)}.{about_lists(tree, what)}"
             ) from None
 
 
@@ -156,7 +164,7 @@ def first_arrays(
         SpecError: there are no leaves; or some cannot be stored, all of which it names.
     """
     arrays: list[Any] = []
-    errors = []
+    errors: list[tuple[str, object, SpecError]] = []
     for leaf, path in zip(leaves, paths, strict=True):
         try:
             arrays.append(read(leaf, what + path))
@@ -173,17 +181,17 @@ def first_arrays(
     return arrays
 
 
-def of_all_leaves(errors: list[tuple[str, type, SpecError]]) -> SpecError:
+def of_all_leaves(errors: list[tuple[str, object, SpecError]]) -> SpecError:
     """Return one error of those of several leaves.
 
-    It has the messages of the first leaf of each type, and the names of the others.
+    It has the messages of the first leaf of each kind, and the names of the others.
 
     Args:
-        errors: name, type and error of each leaf.
+        errors: name, kind (its type, or its dtype) and error of each leaf.
     """
     if len(errors) == 1:
         return errors[0][2]
-    firsts: dict[type, str] = {}
+    firsts: dict[object, str] = {}
     rest: dict[str, None] = {}
     for name, kind, error in errors:
         if kind in firsts:
@@ -198,6 +206,25 @@ def of_all_leaves(errors: list[tuple[str, type, SpecError]]) -> SpecError:
         f"{' '.join(firsts.values())} At fault, too: {names}"
         f"{f', and {more} others' if more > 0 else ''}."
     )
+
+
+def refuse_dtypes(framework: str, lacking: dict[str, np.dtype[Any]]) -> None:
+    """Raise `SpecError` for leaves whose dtypes a framework lacks, if there are any.
+
+    Args:
+        framework: its name in the error.
+        lacking: the dtype of each such leaf, by the leaf's path.
+    """
+    errors: list[tuple[str, object, SpecError]] = []
+    for path, dtype in lacking.items():
+        name = f"example{path}"
+        error = SpecError(
+            f"`{name}` has dtype {hints.name_of(dtype)}, which {framework} does not "
+            f"have. {hints.to_convert(dtype)}"
+        )
+        errors.append((name, dtype, error))
+    if errors:
+        raise of_all_leaves(errors)
 
 
 def _in_list(name: str, names: list[str]) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 NAMESPACE = "echobuf"
 
 _BUILT_IN = (type(None), dict, list, tuple, OrderedDict, defaultdict, deque)
+_DICTS = {dict, OrderedDict, defaultdict}  # of which optree takes one for another
 
 # Classes that JAX has registered, and makes of whatever stands for leaves itself.
 OF_JAX: set[type] = set()
@@ -131,6 +132,46 @@ def paths_of_none(treespec: optree.PyTreeSpec, path: str = "") -> Iterator[str]:
 
 
 # ---- in words
+
+
+def difference(tree: Any, treespec: optree.PyTreeSpec, name: str) -> str:
+    """Return how the structure of an item is another one, in a sentence, or "".
+
+    Args:
+        tree: the item.
+        treespec: the structure that it should have.
+        name: of the item.
+    """
+    import optree
+
+    kind: Any = treespec.type
+    if kind is None:
+        return ""
+    if type(tree) is not kind and not {type(tree), kind} <= _DICTS:
+        return (
+            f"`{name}` is of type {type(tree).__name__}; the spec says "
+            f"{kind.__name__}, and all items are of one class."
+        )
+    if kind is type(None):
+        return ""
+    children, level = optree.tree_flatten(
+        tree, is_leaf=lambda node: node is not tree, namespace=NAMESPACE
+    )
+    entries, wanted = level.entries(), treespec.entries()
+    if {*entries} != {*wanted}:
+        missing = [each for each in wanted if each not in entries]
+        more = [each for each in entries if each not in wanted]
+        lacks = f" lacks the entries {missing}" if missing else ""
+        has = f"{' and' if lacks else ''} has {more} beside them" if more else ""
+        return f"`{name}`{lacks}{has}."
+    found = dict(zip(entries, children, strict=True))
+    accessors = one_level(treespec).accessors()
+    parts = zip(wanted, accessors, treespec.children(), strict=True)
+    for entry, accessor, child in parts:
+        line = difference(found[entry], child, name + accessor.codify(""))
+        if line:
+            return line
+    return ""
 
 
 def show(treespec: optree.PyTreeSpec, leaves: Iterator[str]) -> str:

@@ -237,3 +237,83 @@ def test_an_epoch_that_goes_on_at_its_last_batch():
     second.load_state_dict(first.state_dict())
     assert len(list(second)) == 1
     assert len(second) == 2
+
+
+def as_columns(items):
+    return tuple(zip(*items, strict=True))
+
+
+class Pairs(Dataset):
+    def __len__(self):
+        return N
+
+    def __getitem__(self, index):
+        return torch.full((2,), float(index)), torch.tensor(index)
+
+
+@pytest.mark.parametrize("unit", ["example", "batch"])
+@pytest.mark.parametrize(
+    ("data", "collate", "name"),
+    [
+        (Numbers(), list, "batch"),
+        (torch.zeros(N, SIZE), list, "batch"),  # square
+        (torch.zeros(N, SIZE), tuple, "batch"),
+        (torch.zeros(N, SIZE + 1), lambda items: items, "batch"),
+        (Pairs(), list, "batch"),
+        (Pairs(), as_columns, r"batch\[0\]"),
+    ],
+)
+def test_examples_that_are_not_stacked_are_no_batch(data, collate, name, unit):
+    upstream = DataLoader(data, SIZE, collate_fn=collate)
+    with pytest.raises(echobuf.SpecError, match=f"`{name}` is a (list|tuple) of 4 exa"):
+        list(echo(upstream, unit=unit))
+
+
+def test_leaves_of_a_batch_that_are_as_many_as_its_examples():
+    def leaves(items):
+        return [torch.stack(items)] * SIZE
+
+    def crops_of(items):
+        return [crops(items)] * SIZE
+
+    for collate in (None, leaves):
+        batch = next(iter(echo(DataLoader(Numbers(), SIZE, collate_fn=collate))))
+        assert len(batch) == SIZE
+    upstream = DataLoader(Numbers(), SIZE, collate_fn=crops_of)
+    assert len(list(echo(upstream, batch_size=12, length=3 * N))) == 24
+
+
+@pytest.mark.filterwarnings("ignore:.*set_vital:UserWarning")
+@pytest.mark.parametrize(
+    ("collate", "size"), [(as_it_is, 10), (crops, 30), (pairs, 10)]
+)
+def test_an_epoch_that_goes_on_at_its_end_with_a_collate_fn(collate, size):
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def make():
+        upstream = stateful.StatefulDataLoader(Numbers(), 10, collate_fn=collate)
+        return echo(upstream, window=size, factor=1)
+
+    first, second = make(), make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the size
+        batches = list(first)
+    cut = len(batches) - 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if collate is as_it_is else "ignore")
+        warnings.filterwarnings("ignore", ".*set_vital")
+        third = make()
+        it = iter(third)
+        for _ in range(cut):
+            next(it)
+        second.load_state_dict(third.state_dict())
+        rest = list(second)
+    assert [batch.tolist() for batch in rest] == [
+        batch.tolist() for batch in batches[cut:]
+    ]
+    assert second.batch_size == first.batch_size
+    if collate is as_it_is:
+        assert len(second) == len(first) == len(batches)
+    else:
+        with pytest.raises(TypeError, match="give `length=`"):
+            len(second)

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import echobuf
-from echobuf.loader import last_batch
+from echobuf.loader import states
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("no_leaked_threads")]
 
@@ -90,7 +90,7 @@ def test_the_next_epoch_comes_after_the_last_batch(kind, is_late, when):
 
 @pytest.mark.parametrize("kind", [Late, Sized])
 def test_an_upstream_that_does_not_end_is_not_waited_for(kind, monkeypatch):
-    monkeypatch.setattr(last_batch, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(states, "_PATIENCE_S", 0.01)
     upstream = kind(is_late=True)
     loader = make(upstream)
     state = take(loader, "in")

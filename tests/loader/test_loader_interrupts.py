@@ -26,8 +26,7 @@ KWARGS = {"batch_size": 4, "window": 8, "factor": FACTOR}
 PLACES = (
     "loader/epochs.py",
     "loader/starter.py",
-    "loader/upstream_thread.py",
-    "loader/caller_context.py",
+    "loader/thread.py",
     "loader/readers.py",
     "serve/reader.py",
     "contextlib.py",
@@ -49,11 +48,11 @@ class InterruptedEpochs(Epochs):
 
     interrupt = None
 
-    def begin_ahead(self):
+    def begin_early(self):
         if self.interrupt is None:
-            return super().begin_ahead()
+            return super().begin_early()
         with suppress(KeyboardInterrupt), self.interrupt:
-            return super().begin_ahead()
+            return super().begin_early()
         return False
 
 

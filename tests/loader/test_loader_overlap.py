@@ -258,7 +258,7 @@ def test_an_iterator_goes_on_without_its_loader(workers):
     else:
         loader = make(Gated(40, gate_epoch=1))
     epoch, served = iter(loader), []
-    while internals_of(loader).starter.ahead is None:
+    while internals_of(loader).starter.early is None:
         served += ids([next(epoch)])
     upstream = internals_of(loader).upstream
     del loader

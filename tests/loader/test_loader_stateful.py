@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import echobuf
 from echobuf.loader.loader import internals_of
-from echobuf.loader.upstream_states import Snapshots, Stateful
+from echobuf.loader.states import Snapshots, Stateful
 from helpers import until
 from opened_states import opened
 from test_loader import KWARGS
@@ -230,7 +230,7 @@ def test_few_states_are_taken_and_fewer_kept(factor):
     loader = make(tape, window=256, factor=factor)
     most = 0
     for _ in loader:
-        most = max(most, len(internals_of(loader).starter.snapshots.kept))
+        most = max(most, len(internals_of(loader).starter.positions.kept))
     segments = 16 if factor == "auto" else factor
     assert most <= 6 * segments + 2
     assert tape.states <= 4000 / 256 * segments + 2
@@ -239,7 +239,7 @@ def test_few_states_are_taken_and_fewer_kept(factor):
 def test_what_upstream_holds_goes_with_its_epoch():
     loader = make(Tape(50))
     list(loader)
-    assert len(internals_of(loader).starter.snapshots.kept) <= 16
+    assert len(internals_of(loader).starter.positions.kept) <= 16
 
 
 class Plain:

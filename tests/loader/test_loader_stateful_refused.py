@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import echobuf
-from echobuf.loader.upstream_states import as_stateful
+from echobuf.loader.states import as_stateful
 from opened_states import opened
 from test_loader import KWARGS, Numbers
 from test_loader_stateful import Tape, ids, make, stopped

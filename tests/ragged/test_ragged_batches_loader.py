@@ -173,3 +173,19 @@ def test_named_leaves_that_have_no_rows_and_arrays_of_arrays():
         assert [ids.tolist() for ids in batch["ids"].to_list()] == [
             ids.tolist() for ids in rows
         ]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("unit", ["batch", "example"])
+@pytest.mark.parametrize("kind", [np.asarray, as_tensor])
+def test_a_batch_that_is_one_padded_array_has_no_leaf_to_name(unit, kind):
+    kwargs = {"window": 3, "factor": 2, "payload_bytes": 10_000, "ragged": "packed"}
+    if unit == "example":
+        kwargs |= {"batch_size": 4, "window": 12}
+    items = [kind(np.full((4, length), length)) for length in (2, 3, 5)]
+    served = [
+        row.tolist()
+        for batch in EchoLoader(items, unit=unit, batched=True, **kwargs)
+        for row in batch.to_list()
+    ]
+    assert sorted(served) == sorted(8 * [[2] * 2, [3] * 3, [5] * 5])

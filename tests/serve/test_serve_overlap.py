@@ -60,7 +60,7 @@ def draw_until_ahead(loader):
         if starter.buffer is not None and engine_of(starter.buffer).is_draining():
             until(starter.reader.is_ready)  # the server may be slow to begin it
         served += ids_of(next(epoch))
-    assert internals_of(loader).starter.ahead.run is not None
+    assert internals_of(loader).starter.early[0].feeder is not None
     return epoch, served
 
 

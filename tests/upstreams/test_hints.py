@@ -41,6 +41,7 @@ LEAVES = [
     (np.array([], object), "store an index"),
     (TENSOR_DICT, r"\.to_dict\(\)"),
     *((frame, r"frame\[name\]\.to_numpy\(\)") for frame in FRAMES),
+    (like("xarray.core.dataset", "Dataset"), r"x\[name\]\.values for name in x"),
     (object(), "Convert it to a NumPy array"),
 ]
 
@@ -176,6 +177,10 @@ UPSTREAMS = [
     (table("ours", "Table", "__arrow_c_stream__"), "the array of each column"),
     (like("scipy.sparse._csr", "sparray", __iter__=None), r"row\.toarray\(\)\[0\]"),
     (TENSOR_DICT, r"row\.to_dict\(\) for row in upstream"),
+    (like("xarray.core.dataset", "Dataset", __iter__=0), r"ds\.isel\(time=slice"),
+    (like("dask.dataframe", "DataFrame", __iter__=0), r"part\.compute\(\)"),
+    (like("zarr.core.group", "Group", __iter__=0), "yields its keys"),
+    (like("tensorstore", "TensorStore", __getitem__=0), r"read\(\)\.result\(\)"),
     (3, "must be an iterable"),
 ]
 
@@ -224,3 +229,79 @@ def test_a_first_item_of_empty_lists_is_refused(first):
     loader = echobuf.EchoLoader([first], **KWARGS)
     with pytest.raises(echobuf.SpecError, match=r"`example.*is a list.*np\.asarray"):
         list(loader)
+
+
+@pytest.mark.parametrize("name", ["torch", "JAX"])
+def test_all_leaves_of_dtypes_that_a_framework_lacks_are_named(name):
+    make = pytest.importorskip(f"echobuf.{name.lower()}").EchoLoader
+    item = {"a": np.zeros(2, ">f4"), "b": np.zeros(3, ">f4"), "c": 1.0}
+    with pytest.raises(echobuf.SpecError) as caught:
+        list(make([item | {"d": np.zeros(2, "M8[s]")}], **KWARGS))
+    said = str(caught.value)
+    assert f"`example['a']` has dtype >f4, which {name} does not have" in said
+    assert "`example['d']` has dtype <M8[s]" in said
+    assert "At fault, too: `example['b']`." in said
+    assert "['c']" not in said
+
+
+def test_all_tensors_of_another_dtype_are_named():
+    torch = pytest.importorskip("torch")
+    make = pytest.importorskip("echobuf.torch").EchoLoader
+    dtypes = {"a": torch.bfloat16, "b": torch.float64, "c": torch.float32}
+    first = {name: torch.zeros(2) for name in dtypes}
+    item = {name: torch.zeros(2, dtype=dtype) for name, dtype in dtypes.items()}
+    with pytest.raises(echobuf.ItemError) as caught:
+        list(make([first, item], **KWARGS))
+    said = "`example['a']` has dtype torch.bfloat16; in the first item it is torch.fl"
+    assert said in str(caught.value)
+    assert "At fault, too: `example['b']`." in str(caught.value)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_items_of_lengths_that_vary_have_a_recipe(batched):
+    items = [np.zeros((2, length)[not batched :]) for length in (3, 4)]
+    with pytest.raises(echobuf.ItemError) as caught:
+        list(echobuf.EchoLoader(items, batched=batched, **KWARGS))
+    said = str(caught.value)
+    for line in ("`np.pad(", "`payload_bytes=`"):
+        assert line in said
+    more = (
+        ("`collate_fn=list`", "`ragged='packed'` where") if batched else ("(None, *",)
+    )
+    for line in more:
+        assert line in said
+
+
+def test_a_data_loader_that_cannot_stack_has_a_recipe():
+    torch = pytest.importorskip("torch")
+    items = [torch.zeros(length + 1) for length in range(8)]
+    upstream = torch.utils.data.DataLoader(items, 2)
+    with pytest.raises(echobuf.UpstreamError, match="`collate_fn=list` of the DataLoa"):
+        list(echobuf.EchoLoader(upstream, window=4, factor=1))
+
+
+Point = collections.namedtuple("Point", "x y")
+Other = collections.namedtuple("Other", "x y")
+
+
+class Subclass(dict):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("first", "item", "line"),
+    [
+        (Point(1, 2), Other(1, 2), "`example` is of type Other; the spec says Point"),
+        ({"a": Point(1, 2)}, {"a": (1, 2)}, r"`example\['a'\]` is of type tuple; the"),
+        (Subclass(x=1), {"x": 1}, "`example` is of type dict; the spec says Subclass"),
+        ({"x": 1}, Subclass(x=1), "`example` is of type Subclass; the spec says dict"),
+        ({"x": 1, "y": 2}, {"x": 1}, r"`example` lacks the entries \['y'\]\."),
+        ({"x": [1]}, {"x": [1, 2]}, r"`example\['x'\]` has \[1\] beside them\."),
+    ],
+)
+def test_another_structure_in_the_stream_is_said_in_words(first, item, line):
+    with pytest.raises(echobuf.ItemError, match=f"than `spec`: {line}"):
+        list(echobuf.EchoLoader([first, item], **KWARGS))
+    buffer = echobuf.EchoBuffer(first, **KWARGS)
+    with pytest.raises(echobuf.SpecError, match=f"than `spec`: {line}"):
+        buffer.put(item)

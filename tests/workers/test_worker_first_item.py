@@ -1,10 +1,13 @@
 """The first example is made by a worker, which then makes others."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
 import echobuf
+from helpers import WAIT_S
 from worker_data import (
     Lengths,
     Numbers,
@@ -85,3 +88,36 @@ def test_a_loader_that_never_drew_ends_its_worker(tmp_path):
         list(loader)
     loader.close()
     assert not workers_alive()
+
+
+PROGRAM = """
+import pathlib, sys
+import echobuf
+from test_worker_first_item import fail
+from worker_data import Troubled, load
+
+if __name__ == "__main__":
+    loader = load(Troubled(40, fail, 0, pathlib.Path(sys.argv[1])), 2)
+    try:
+        list(loader)
+    except echobuf.UpstreamError as error:
+        print(error)
+    del loader
+"""
+
+
+def test_workers_that_are_given_up_say_nothing(tmp_path):
+    flag = tmp_path / "flag"
+    flag.touch()
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, str(program), str(flag)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=WAIT_S,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert "no such luck" in done.stdout
+    assert "Traceback" not in done.stderr

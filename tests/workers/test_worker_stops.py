@@ -9,8 +9,8 @@ import echobuf
 import worker_data
 from echobuf.buffer import engine_of
 from echobuf.loader.feeder import Feeder
+from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import Start
-from echobuf.loader.upstream_thread import UpstreamThread
 from helpers import Worker, example, make, until
 from worker_data import Numbers, Troubled, UntilThere, ids, load
 

@@ -134,7 +134,7 @@ def prepare_put(
     """
     what = "batch" if stacked else "example"
     arrays: list[Any] = []
-    errors = []
+    errors: list[tuple[str, object, SpecError]] = []
     for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
         try:
             arrays.append(_read(leaf, field, what + path, stacked=stacked, whole=whole))
@@ -183,7 +183,9 @@ def _check_shape(
         hint = " " + (
             _of_batches(array, field)
             if whole
-            else hints.to_fit(leaf, varies=axes[0] if len(axes) == 1 else None)
+            else hints.to_fit(
+                leaf, varies=axes[0] if len(axes) == 1 else None, stacked=stacked
+            )
         )
         if stacked and inner == field.shape[1:]:
             hint = " To put one example, use `put`."
@@ -195,13 +197,16 @@ def _check_shape(
         )
 
 
+_SHORTER = (
+    "Only shorter batches fit: let the first one be the longest, cut longer ones in "
+    "`collate_fn`, or echo examples in place of batches (a loader: leave `unit` out)."
+)
+
+
 def _of_batches(array: Array, field: Field) -> str:
     """Return a hint for a whole batch that does not fit the first one."""
     if array.ndim == len(field.shape) and array.shape[1:] == field.shape[1:]:
-        return (
-            "Only shorter batches fit: cut longer ones in `collate_fn`, or leave out "
-            "a short first one."
-        )
+        return _SHORTER
     return (
         "Batches may differ in length alone: pad the examples of all batches to one "
         "shape in `collate_fn`. Or let axis 1 vary: say which leaves do to a loader, "
@@ -241,8 +246,7 @@ def _check_counts(arrays: list[Any], spec: Spec, what: str, *, whole: bool) -> N
     if counts[0] > most:
         raise SpecError(
             f"`{what}{spec.paths[0]}` holds {counts[0]} examples; the spec says up to "
-            f"{most}. Only shorter batches fit: cut longer ones in `collate_fn`, or "
-            "leave out a short first one."
+            f"{most}. {_SHORTER}"
         )
 
 

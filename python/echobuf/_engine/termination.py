@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from echobuf import _core
+from echobuf import _core, hints
 from echobuf._engine.backends import HostBackend
 from echobuf._engine.waits import show_fresh, show_full
 from echobuf.errors import (
@@ -138,7 +138,10 @@ def upstream_failed(cause: BaseException) -> UpstreamError:
     A text of several lines, such as the traceback that a DataLoader's worker sends, is
     cut to its first and its last; all of it is in the cause.
     """
-    error = UpstreamError(f"upstream failed: {_in_one_line(cause)}")
+    line = hints.of_failure(message(cause))
+    error = UpstreamError(
+        f"upstream failed: {_in_one_line(cause)}{'. ' if line else ''}{line}"
+    )
     error.__cause__ = cause
     return error
 

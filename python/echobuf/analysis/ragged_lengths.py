@@ -13,7 +13,7 @@ import optree
 
 from echobuf._engine.ragged_forms import RaggedLeaf, bytes_as_array
 from echobuf.field import is_ragged, row_bytes
-from echobuf.loader.ragged_batches import BatchReader
+from echobuf.loader.ragged import BatchReader
 from echobuf.spec import Spec, shape_of
 from echobuf.trees import NAMESPACE
 

@@ -20,15 +20,14 @@ from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths
 from echobuf.buffer import engine_of
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
-from echobuf.loader.epoch_length import count_units
+from echobuf.loader.items import check_example, infer_batch
+from echobuf.loader.lengths import count_units
 from echobuf.loader.loader import internals_of
 from echobuf.loader.source import (
     as_batches,
     as_data_loader,
     begins_anew,
-    check_example,
     check_iterable,
-    infer_example,
     loader_batch_size,
     yields_batches,
 )
@@ -241,7 +240,7 @@ class Source:
         adapter = internals_of(self._kind([item], batch_size=1, window=1)).adapter
         first = adapter.read_first(item)
         if self.batched:
-            first = infer_example(first)[0]
+            first = infer_batch(first)[0]
         else:
             check_example(first)
         spec = make_spec(first)

@@ -15,10 +15,11 @@ from echobuf._engine.backends import HostBackend
 from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.cuda.device import is_simulated
-from echobuf.errors import OptionError, SpecError
+from echobuf.errors import OptionError
 from echobuf.jax import arrays
 from echobuf.jax.arrays import Placement
 from echobuf.loader.adapter import Adapter
+from echobuf.spec import refuse_dtypes
 from echobuf.trees import flatten, map_leaves
 
 
@@ -102,14 +103,13 @@ class JaxAdapter(ItemAdapter):
 
 def _check_dtypes(buffer: EchoBuffer) -> None:
     spec = engine_of(buffer).output.spec
+    lacking: dict[str, np.dtype[Any]] = {}
     for field, path in zip(spec.fields, spec.paths, strict=True):
         try:
             arrays.canonical(field.dtype)
         except TypeError:
-            raise SpecError(
-                f"`example{path}` has dtype {hints.name_of(field.dtype)}, which "
-                f"JAX does not have. {hints.to_convert(field.dtype)}"
-            ) from None
+            lacking[path] = field.dtype
+    refuse_dtypes("JAX", lacking)
 
 
 def _has_tensors(item: Any) -> bool:

@@ -1,104 +1,46 @@
-"""Attributes that training loops read of a `torch.utils.data.DataLoader`."""
+"""What training loops ask of a loader: as of a DataLoader that keeps its state."""
 
 from __future__ import annotations
 
 import re
+import warnings
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from echobuf.errors import ClosedError
+from echobuf import state
+from echobuf.loader.arrivals import unseal
+from echobuf.loader.epochs import Epochs
 from echobuf.loader.plan import Plan
-from echobuf.loader.source import Order, as_data_loader
+from echobuf.loader.readers import ReaderChoice
+from echobuf.loader.source import as_data_loader
+from echobuf.loader.starter import EpochStarter
+from echobuf.loader.thread import closed_error
+from echobuf.loader.upstream import Upstream
 from echobuf.options import show_factor
 from echobuf.resources import Closing, Uncopied
-
-if TYPE_CHECKING:
-    from echobuf.workers.settings import WorkerSettings
+from echobuf.stats import NOTHING, Stats, make_stats
 
 _Self = TypeVar("_Self", bound="DataLoaderLike")
 
 
-class Attributes:
-    """The facts about a loader that its arguments and its upstream settle.
-
-    Args:
-        upstream: as the caller gave it.
-        sampler: of the loader itself, or None.
-        workers: the loader's own, or None.
-        order: which examples are read, where the loader reads them by index.
-        plan: of the loader.
-    """
-
-    def __init__(
-        self,
-        upstream: Any,
-        sampler: Any,
-        workers: WorkerSettings | None,
-        order: Order | None,
-        plan: Plan,
-    ) -> None:
-        self._upstream = upstream
-        self._data_loader = as_data_loader(upstream)
-        self._sampler = sampler
-        self._workers = workers
-        self._order = order
-        self._plan = plan
-
-    @property
-    def dataset(self) -> Any:
-        """The dataset of a wrapped DataLoader; else `upstream` itself."""
-        return (
-            self._upstream if self._data_loader is None else self._data_loader.dataset
-        )
-
-    @property
-    def batch_size(self) -> int | None:
-        """Examples in a batch; None until the first batch says it."""
-        return self._plan.batch_size
-
-    @property
-    def sampler(self) -> Any:
-        """The indices of an epoch's examples; None for a plain iterable."""
-        if self._data_loader is not None:
-            return self._data_loader.sampler
-        if self._sampler is None and self._order is not None:
-            return range(len(self._order))
-        return self._sampler
-
-    @property
-    def num_workers(self) -> int:
-        """Processes that make examples: of the loader, or of a wrapped DataLoader."""
-        if self._data_loader is not None:
-            return int(self._data_loader.num_workers)
-        return 0 if self._workers is None else self._workers.count
-
-    @property
-    def drop_last(self) -> bool:
-        """True if a last batch shorter than `batch_size` is left out."""
-        return self._plan.options.drop_last
-
-    def show(self, device: str) -> str:
-        """Return the arguments that matter most, for `repr`."""
-        options = self._plan.options
-        size = options.show_size(self.batch_size)
-        return (
-            f"{type(self._upstream).__name__}, {size}window={self._plan.window}, "
-            f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
-            f"device={device!r}"
-        )
-
-
 class DataLoaderLike(Uncopied, Closing):
-    """A loader with the attributes of a DataLoader, which can be closed."""
+    """A base of `EchoLoader`: what can be asked of it between batches."""
 
-    _attributes: Attributes
+    _choice: ReaderChoice
     _plan: Plan
+    _starter: EpochStarter
+    _epochs: Epochs
+    _upstream: Upstream
     _closed = False
+    _is_warned = False
 
     @property
     def dataset(self) -> Any:
         """The dataset of a wrapped DataLoader; else `upstream` itself."""
-        return self._facts().dataset
+        self._check_open()
+        given = self._choice.given
+        loader = as_data_loader(given)
+        return given if loader is None else loader.dataset
 
     @property
     def batch_size(self) -> int | None:
@@ -106,7 +48,8 @@ class DataLoaderLike(Uncopied, Closing):
 
         With `unit="batch"` that of a wrapped DataLoader, else None.
         """
-        return self._facts().batch_size
+        self._check_open()
+        return self._plan.batch_size
 
     @property
     def sampler(self) -> Any:
@@ -115,17 +58,28 @@ class DataLoaderLike(Uncopied, Closing):
         The range of indices for a map-style `upstream` without one; None for an
         iterable.
         """
-        return self._facts().sampler
+        self._check_open()
+        loader, order = as_data_loader(self._choice.given), self._choice.order
+        if loader is not None:
+            return loader.sampler
+        if order is None:
+            return None
+        return range(len(order)) if order.sampler is None else order.sampler
 
     @property
     def num_workers(self) -> int:
         """Processes that make examples: of a wrapped DataLoader, or `num_workers`."""
-        return self._facts().num_workers
+        self._check_open()
+        loader, workers = as_data_loader(self._choice.given), self._choice.workers
+        if loader is not None:
+            return int(loader.num_workers)
+        return 0 if workers is None else workers.count
 
     @property
     def drop_last(self) -> bool:
         """True if a last batch shorter than `batch_size` is left out."""
-        return self._facts().drop_last
+        self._check_open()
+        return self._plan.options.drop_last
 
     def __len__(self) -> int:
         """Return the number of batches in an epoch.
@@ -190,11 +144,13 @@ class DataLoaderLike(Uncopied, Closing):
         name = f"{module}.{kind.__qualname__}"
         if self._closed:
             return f"{name}(closed)"
-        return f"{name}({self._attributes.show(self._place_shown())})"
-
-    def _facts(self) -> Attributes:
-        self._check_open()
-        return self._attributes
+        options, upstream = self._plan.options, type(self._choice.given).__name__
+        size = options.show_size(self._plan.batch_size)
+        return (
+            f"{name}({upstream}, {size}window={self._plan.window}, "
+            f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
+            f"device={self._place_shown()!r})"
+        )
 
     def _check_open(self) -> None:
         if self._closed:
@@ -208,7 +164,78 @@ class DataLoaderLike(Uncopied, Closing):
         self._check_open()
         return self
 
+    def stats(self) -> Stats:
+        """Return counts and times of the current epoch, or the last one.
 
-def closed_error() -> ClosedError:
-    """Return the error for any use of a loader after `close()`."""
-    return ClosedError("this loader was closed; make another one around the same data.")
+        Examples:
+            >>> loader = EchoLoader(range(100), batch_size=10, factor=3)
+            >>> sum(len(batch) for batch in loader)
+            300
+            >>> loader.stats().effective_factor
+            3.0
+        """
+        self._check_open()
+        buffer = self._starter.buffer
+        return make_stats(NOTHING) if buffer is None else buffer.stats()
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of the batches handed out so far, for `json` to keep.
+
+        It holds the state of upstream, if that has one: `state_dict` and
+        `load_state_dict`. A warning says so once where it cannot be kept.
+        """
+        self._check_open()
+        arguments = self._epochs.resumed_arguments() or self._plan.sealed()
+        sealed = self._seal(arguments, self._position())
+        positions = self._starter.positions
+        trouble = None if positions is None else positions.trouble
+        if trouble is not None and not self._is_warned:
+            self._is_warned = True
+            warnings.warn(
+                f"{trouble}; `state` is without it, and a loader that goes on from it "
+                "reads upstream from its start.",
+                stacklevel=2,
+            )
+        return sealed
+
+    def _position(self) -> state.State:
+        return self._epochs.position()
+
+    def _seal(self, arguments: state.State, position: state.State) -> state.State:
+        return state.seal(arguments, position)
+
+    def _unseal(self, sealed: Any) -> state.State:
+        return unseal(sealed, self._plan.sealed(), self._starter.reader.is_pool)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Make the next `iter` continue where a loader with the same arguments was.
+
+        Upstream must yield the same items in the same order as it did then. If it has
+        a state, it goes on at the first one that is needed; else it is iterated from
+        its start, and what is not needed is skipped.
+
+        Raises:
+            StateError: the state is damaged, or of other arguments, or tells of the
+                state of an upstream that has none here.
+
+        Examples:
+            >>> def make():
+            ...     return EchoLoader(range(8), batch_size=2, window=4, factor=2)
+            >>> batches = iter(loader := make())
+            >>> first, state = next(batches), loader.state_dict()
+            >>> resumed = make()
+            >>> resumed.load_state_dict(state)
+            >>> rest = [batch.tolist() for batch in resumed]
+            >>> rest == [batch.tolist() for batch in batches]
+            True
+        """
+        self._check_open()
+        position = self._upstream.check_state(self._unseal(state_dict))
+        self._end_current()
+        self._epochs.load(position)
+
+    def _end_current(self) -> None:
+        """End the epoch under way, and wait for its thread."""
+        self._epochs.end()

@@ -4,7 +4,7 @@
                            |                       |
                            +---- superseded -------+----> (ended)
 
-While an epoch is drawn, the upstream of the next may be begun ahead.
+While an epoch is drawn, the upstream of the next may be begun early.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from collections.abc import Callable
 
 from echobuf import state
 from echobuf.buffer import engine_of
-from echobuf.loader.attributes import closed_error
-from echobuf.loader.epoch_feed import EpochFeed
-from echobuf.loader.iterator import EpochIterator, weakly
-from echobuf.loader.last_batch import locate
+from echobuf.loader.epoch import EpochFeed, EpochIterator, weakly
 from echobuf.loader.starter import EpochStarter
+from echobuf.loader.states import locate, with_end, with_upstream
+from echobuf.loader.thread import closed_error
 from echobuf.loader.upstream import EpochSetter
-from echobuf.loader.upstream_states import with_end, with_upstream
 
 
 class Epochs:
@@ -75,7 +73,7 @@ class Epochs:
         """
         changed = self._setter.set(number)
         if changed:
-            self._starter.cancel_ahead()
+            self._starter.cancel_early()
         feed = self.begun
         if feed is not None and (changed or feed.number != number):
             self._give_up(feed)
@@ -138,14 +136,14 @@ class Epochs:
             feed,
             weakly(self._draw_first, lambda feed: feed),
             served_out,
-            weakly(self.begin_ahead, lambda: True) if self._overlap else None,
+            weakly(self.begin_early, lambda: True) if self._overlap else None,
         )
         self._iterator = weakref.ref(iterator)
         return iterator
 
-    def begin_ahead(self) -> bool:
+    def begin_early(self) -> bool:
         """Begin the next epoch's upstream; return True when nothing is left to do."""
-        return self._is_closed or self._starter.begin_ahead(self.next_number)
+        return self._is_closed or self._starter.begin_early(self.next_number)
 
     def _draw_first(self, feed: EpochFeed) -> EpochFeed:
         """Return the feed to draw from: the one begun, or a new one if it was given up.
@@ -206,7 +204,7 @@ class Epochs:
 
     def load(self, position: state.State) -> None:
         """Continue at a position in the next epoch."""
-        self._starter.cancel_ahead()
+        self._starter.cancel_early()
         self.next_number = position["epoch"]
         self.resume = position
         self.is_between = True
@@ -216,10 +214,10 @@ class Epochs:
         resume = self.resume
         if resume is not None:
             return resume
-        snapshots = self._starter.snapshots  # before: they may be of the next epoch
+        positions = self._starter.positions  # before: they may be of the next epoch
         if self.is_between or self._starter.buffer is None:
-            return with_end(state.start_of(self.next_number), snapshots)
-        return with_upstream(self._locate, snapshots)
+            return with_end(state.start_of(self.next_number), positions)
+        return with_upstream(self._locate, positions)
 
     def _locate(self) -> state.State:
         buffer = self._starter.buffer

@@ -21,10 +21,10 @@ from echobuf.errors import (
     UpstreamError,
     message,
 )
-from echobuf.loader.source import length_of, skip
+from echobuf.loader.items import length_of, skip
+from echobuf.loader.states import Positions, Snapshots
+from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import Start
-from echobuf.loader.upstream_states import Positions, Snapshots
-from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.progress import Wait
 from echobuf.resources import Signal, members
 

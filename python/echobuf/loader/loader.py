@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from echobuf.arguments import check_bool
 from echobuf.errors import EchobufError
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.attributes import Attributes
-from echobuf.loader.consumer import Consumed
+from echobuf.loader.attributes import DataLoaderLike
+from echobuf.loader.epoch import weakly
 from echobuf.loader.epochs import Epochs
-from echobuf.loader.internals import LoaderInternals
-from echobuf.loader.iterator import weakly
 from echobuf.loader.plan import Plan
-from echobuf.loader.readers import choose_reader, is_attached
+from echobuf.loader.readers import Reader, choose_reader, is_attached
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import EpochSetter, Upstream
 from echobuf.options import Factor, Unit, check_epoch
@@ -25,7 +24,33 @@ from echobuf.workers.settings import Context, check_workers
 _LEAVE_S = 1.0
 
 
-class EchoLoader(Consumed):
+@dataclass(frozen=True)
+class LoaderInternals:
+    """Parts of a loader that other rooms of echobuf use.
+
+    Attributes:
+        plan: the checked arguments.
+        starter: begins the epochs.
+        reader: reads upstream.
+        upstream: the iterable that the reader reads.
+        adapter: converts items and batches for the loader's framework.
+        stop: stops feeding the current epoch, without waiting for upstream.
+        end_epoch: ends the current epoch, and waits for the feeder.
+        count_batches: returns the number of batches in an epoch, given by its number,
+            on all ranks; raises `TypeError` where it is not known.
+    """
+
+    plan: Plan
+    starter: EpochStarter
+    reader: Reader
+    upstream: Iterable[Any]
+    adapter: Adapter
+    stop: Callable[[], None]
+    end_epoch: Callable[[], None]
+    count_batches: Callable[[int], int]
+
+
+class EchoLoader(DataLoaderLike):
     """Echoes what an iterable yields, in shuffled NumPy batches.
 
     Each `iter(loader)` is one epoch: upstream is iterated afresh, on a background
@@ -163,7 +188,7 @@ class EchoLoader(Consumed):
             in_order=in_order,
             seed=seed,
         )
-        choice = choose_reader(
+        self._choice = choice = choose_reader(
             upstream,
             adapter,
             workers,
@@ -210,13 +235,9 @@ class EchoLoader(Consumed):
             self._upstream, setter, self._plan, adapter, choice.reader
         )
         self._epochs = Epochs(self._starter, setter, overlap=overlap)
-        self._attributes = Attributes(
-            upstream, sampler, workers, choice.order, self._plan
-        )
         self._is_attached = is_attached(upstream)
         self._closing = threading.RLock()
         self._is_released = False
-        self._is_warned = False
 
     def _adapter(self) -> Adapter:
         """Return the adapter to the framework that the batches are for."""
@@ -303,7 +324,7 @@ class EchoLoader(Consumed):
             raise
         self._starter.close()
         self._is_released = True
-        del self._attributes, self._upstream, self._plan, self._epochs, self._starter
+        del self._choice, self._upstream, self._plan, self._epochs, self._starter
 
     def __exit__(self, *error: object) -> None:
         """Close the loader; after an exception wait at most a second for upstream."""

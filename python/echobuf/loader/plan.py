@@ -10,19 +10,17 @@ from echobuf import state
 from echobuf.arguments import check_int
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, show
-from echobuf.loader import source
-from echobuf.loader.epoch_length import EpochLength, count_units
-from echobuf.loader.first_batch import FirstBatch, warn_of_count
-from echobuf.loader.ragged_batches import (
-    BatchReader,
-    find_batch_reader,
-    infer_batch,
+from echobuf.loader import items, source
+from echobuf.loader.lengths import (
+    EpochLength,
+    FirstBatch,
+    count_units,
+    refuse_lists,
+    warn_of_count,
 )
-from echobuf.loader.ragged_items import MOST_AHEAD, RaggedRequest, has_rows
-from echobuf.loader.ragged_items import infer_example as infer_ragged_example
+from echobuf.loader.ragged import BatchReader, RaggedRequest, find_batch_reader
 from echobuf.options import Options, check_factor, check_options
 from echobuf.spec import make_spec
-from echobuf.trees import flatten, stand_for
 
 _DEFAULT_BATCHES = 32  # in a window, where nothing else is said
 
@@ -127,21 +125,26 @@ class Plan:
         size = source.loader_batch_size(self._upstream)
         if size is None:
             size = self._arguments["batch_size"]
-        return find_batch_reader(first, size, self.ragged.flags)
+        return find_batch_reader(first, size, self.ragged.flags_of_batch(first))
 
     def most_ahead(self) -> int:
         """Return how many items may be looked at before any are put: of a segment."""
         factor = self.options.factor
         segments = 4 if factor is None else math.ceil(factor)
-        return min(MOST_AHEAD, self.options.window // segments)
+        return min(items.MOST_AHEAD, self.options.window // segments)
 
-    def make_buffer(self, first: Any, more: Iterator[Any]) -> EchoBuffer:
+    def make_buffer(
+        self, first: Any, more: Iterator[Any], before: int | None = None
+    ) -> EchoBuffer:
         """Return the buffer for items like the first one of upstream.
 
         Args:
             first: the first item.
             more: the items after it, if leaves of examples may be ragged.
+            before: the batch size in the state that upstream goes on from; the first
+                batch may then be the last one of its epoch. None at an epoch's start.
         """
+        self._first_batch.before = before
         spec = self._infer(first, more)
         self._buffer = self._make(spec, **self._arguments)
         self.options = engine_of(self._buffer).options
@@ -150,12 +153,13 @@ class Plan:
     def _infer(self, first: Any, more: Iterator[Any]) -> Any:
         if self.ragged is not None:
             return self._infer_ragged(self.ragged, first, more)
-        if self.options.whole_batches:
-            return source.infer_whole(first, source.loader_batch_size(self._upstream))
         if not self.batched:
-            source.check_example(first)
+            items.check_example(first)
             return first
-        spec, length = source.infer_example(first)
+        refuse_lists(self._upstream, first, is_size_given=self._is_size_given)
+        if self.options.whole_batches:
+            return items.infer_whole(first, source.loader_batch_size(self._upstream))
+        spec, length = items.infer_batch(first)
         self._learn_size(length)
         return spec
 
@@ -163,13 +167,16 @@ class Plan:
         self, request: RaggedRequest, first: Any, more: Iterator[Any]
     ) -> Any:
         if self.batched:
-            spec, length = infer_batch(first)
+            spec, length = items.infer_batch(first)
             if self.options.whole_batches:
                 most = source.loader_batch_size(self._upstream) or 1
-                return source.as_whole(self._check_any(spec), max(length, most))
+                return items.as_whole(self._check_any(spec), max(length, most))
             self._learn_size(length)
         else:
-            spec = infer_ragged_example(first, more, self._flags_of(request, first))
+            is_packing = self.options.ragged.pack_to is not None
+            spec = items.infer_ragged_example(
+                first, more, request.flags_of_example(first, all_ragged=is_packing)
+            )
         return self._check_any(spec)
 
     def _check_any(self, spec: Any) -> Any:
@@ -194,27 +201,14 @@ class Plan:
             )
         return spec
 
-    def _flags_of(self, request: RaggedRequest, first: Any) -> Any:
-        """Return which leaves of an example are said to be ragged; None if none are.
-
-        A form is like an example where that is one array, and with `pack_to` all arrays
-        are ragged; a buffer refuses scalars beside them.
-        """
-        if request.flags is not None:
-            return request.flags
-        leaves, treespec = flatten(first)
-        if request.form is not None and treespec.is_leaf():
-            return True
-        if self.options.ragged.pack_to is not None:
-            return stand_for(treespec, map(has_rows, leaves))
-        return None
-
     def _learn_size(self, length: int) -> None:
         """Take the length of the first batch for that of all, where none was given."""
         arguments = self._arguments
-        is_other = self._first_batch.note(length, self._is_size_given)
-        if is_other or self._lacks_size():
-            arguments["batch_size"] = length
+        size = self._first_batch.note(length, self._is_size_given)
+        if size is None and self._lacks_size():
+            size = max(length, self._first_batch.before or 0)
+        if size is not None:
+            arguments["batch_size"] = size
             if not self._is_window_given:
                 arguments["window"] = None
             self._settle_window()
@@ -335,7 +329,9 @@ class Plan:
         said = self.count()
         if said is not None and fresh != said:
             self._is_warned = True
-            warn_of_count(said, fresh, self._length is not None)
+            what = "batches" if self.options.whole_batches else "fresh examples"
+            is_given = self._length is not None
+            warn_of_count(said, fresh, is_given=is_given, what=what)
 
     def count(self) -> int | None:
         """Return the number of fresh examples in an epoch, if known and not refuted."""

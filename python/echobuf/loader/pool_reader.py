@@ -23,7 +23,7 @@ from echobuf.loader.arrivals import (
     Replay,
 )
 from echobuf.loader.feeder import Feeder
-from echobuf.loader.ragged_items import Ahead
+from echobuf.loader.items import Ahead
 from echobuf.loader.readers import FeedRequest
 from echobuf.loader.source import Order
 from echobuf.loader.upstream import Start

@@ -12,12 +12,12 @@ from echobuf.errors import OptionError
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.feeder import Feeder, Sink
-from echobuf.loader.ragged_batches import BatchReader
-from echobuf.loader.ragged_items import Ahead
+from echobuf.loader.items import Ahead
+from echobuf.loader.ragged import BatchReader
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
+from echobuf.loader.states import Snapshots
+from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import Start, describe_next
-from echobuf.loader.upstream_states import Snapshots
-from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.state import State
 
 if TYPE_CHECKING:
@@ -152,16 +152,20 @@ class ReaderChoice:
     """A reader, and what it reads.
 
     Attributes:
+        given: the upstream of the loader, as the caller gave it.
         upstream: what is iterated.
         reader: makes examples from it.
         make: what makes a buffer for them.
         order: which examples are read, where they are read by index.
+        workers: the loader's own; None without.
     """
 
+    given: Any
     upstream: Any
     reader: Reader
     make: Callable[..., EchoBuffer] = EchoBuffer
     order: Order | None = None
+    workers: WorkerSettings | None = None
 
 
 def choose_reader(
@@ -180,25 +184,26 @@ def choose_reader(
     Raises:
         OptionError: they do not go together, or `upstream` is none.
     """
+    given = upstream
     upstream = as_batches(
-        upstream, batch_size=batch_size, batched=batched, overlap_epochs=overlap_epochs
+        given, batch_size=batch_size, batched=batched, overlap_epochs=overlap_epochs
     )
     source.check_iterable(upstream)
     if is_attached(upstream):
         check_attached(workers, sampler, batched, unit)
         reader = upstream.__echobuf_reader__()
-        return ReaderChoice(reader, reader, reader.make_buffer)
+        return ReaderChoice(given, reader, reader, reader.make_buffer)
     if workers is not None:
         from echobuf.loader.pool_reader import PoolReader, SharedBuffer
 
         order = Order(upstream, sampler)
-        return ReaderChoice(
-            order, PoolReader(workers, order, adapter), SharedBuffer, order
-        )
+        reader = PoolReader(workers, order, adapter)
+        return ReaderChoice(given, order, reader, SharedBuffer, order, workers)
     if sampler is not None or is_map_style(upstream):
         order = Order(upstream, sampler)
-        return ReaderChoice(Sampled(order), ThreadReader(adapter), order=order)
-    return ReaderChoice(upstream, ThreadReader(adapter))
+        reader = ThreadReader(adapter)
+        return ReaderChoice(given, Sampled(order), reader, order=order)
+    return ReaderChoice(given, upstream, ThreadReader(adapter))
 
 
 def is_attached(upstream: Any) -> bool:

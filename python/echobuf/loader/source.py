@@ -1,31 +1,22 @@
-"""The source of a loader: its items, their lengths, and the order of a dataset."""
+"""What an upstream is: a DataLoader, batches of Ray, a dataset and an order of it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from echobuf import hints
-from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.arguments import as_int
-from echobuf.errors import OptionError, SpecError, UpstreamError, show
-from echobuf.field import Field
-from echobuf.spec import about_lists, as_array, first_arrays
-from echobuf.trees import (
-    flatten,
-    flatten_with_paths,
-    map_leaves,
-    paths_of_none,
-    stand_for,
-)
+from echobuf.errors import OptionError, UpstreamError, show
+from echobuf.hints import Kind, find, kinds_of
 
 _END = object()
 
 
 def check_iterable(upstream: Any) -> None:
     """Refuse what cannot be iterated, or yields names in place of examples."""
-    line = hints.to_iterate(upstream)
+    line = to_iterate(upstream)
     iterable = hasattr(upstream, "__iter__") or hasattr(upstream, "__getitem__")
     if line or not iterable:
         raise OptionError(
@@ -97,93 +88,6 @@ def is_one_shot(items: Iterator[Any]) -> bool:
     Of the others some begin anew in `__iter__`, and go on after their end.
     """
     return type(items).__module__.partition(".")[0] in sys.stdlib_module_names
-
-
-def check_example(item: Any) -> None:
-    """Refuse a first item without leaves, or with some that cannot be stored."""
-    paths, leaves, _ = flatten_with_paths(item)
-    first_arrays(item, leaves, paths, "example")
-
-
-def refuse_none(item: Any, what: str) -> None:
-    """Refuse a first item with None in it, which would come back in every batch.
-
-    Args:
-        item: the first of upstream.
-        what: its name in the error: "example" or "batch".
-    """
-    paths, leaves, treespec = flatten_with_paths(item)
-    empty = [path for path in paths_of_none(treespec) if path]
-    if empty:
-        leaves = [0 if isinstance(leaf, RaggedLeaf) else leaf for leaf in leaves]
-        first_arrays(item, [*leaves, *[None] * len(empty)], [*paths, *empty], what)
-
-
-def infer_example(batch: Any) -> tuple[Any, int]:
-    """Return the spec of one example of a batch, and the length of that batch."""
-    paths, leaves, treespec = flatten_with_paths(batch)
-    fields = []
-    lengths = []
-    arrays = first_arrays(batch, leaves, paths, "batch")
-    for path, array in zip(paths, arrays, strict=True):
-        if array.ndim == 0:
-            raise SpecError(
-                f"`batch{path}` is a scalar; with batched=True every leaf has the "
-                "batch axis as axis 0. Pass batched=False if upstream yields examples."
-                f"{_about_lists(batch)}"
-            )
-        fields.append(Field(array.shape[1:], array.dtype))
-        lengths.append(array.shape[0])
-    if any(length != lengths[0] for length in lengths):
-        raise SpecError(
-            f"the leaves of the first batch have lengths {lengths} on axis 0; they "
-            "must be equal. Pass batched=False if upstream yields examples."
-            f"{_about_lists(batch)}"
-        )
-    return stand_for(treespec, fields), lengths[0]
-
-
-def _about_lists(batch: Any) -> str:
-    if isinstance(batch, list):
-        return (
-            " A list of examples is no batch: stack them (torch: `default_collate`), "
-            "or leave batching to echobuf."
-        )
-    return about_lists(batch, "batch")
-
-
-def infer_whole(batch: Any, batch_size: int | None) -> Any:
-    """Return the spec of a whole batch, from the first one, which may be short."""
-    example, length = infer_example(batch)
-    return as_whole(example, max(length, batch_size or 0))
-
-
-def as_whole(example: Any, extent: int) -> Any:
-    """Return the spec of batches of `extent` examples, from that of one example."""
-    return map_leaves(
-        lambda field: Field((extent, *field.shape), field.dtype),
-        example,
-        is_leaf=lambda node: isinstance(node, Field),
-    )
-
-
-def skip(item: Any, count: int) -> Any:
-    """Return a batch without its first `count` examples."""
-    return map_leaves(
-        lambda leaf: (
-            leaf if isinstance(leaf, RaggedLeaf) else as_array(leaf, "batch")
-        )[count:],
-        item,
-    )
-
-
-def length_of(item: Any) -> int:
-    """Return the number of examples in a batch."""
-    leaves, _ = flatten(item)
-    if leaves and isinstance(leaves[0], RaggedLeaf):
-        return len(leaves[0])
-    shape = as_array(leaves[0], "batch").shape if leaves else ()
-    return int(shape[0]) if shape else 0
 
 
 _BATCH_SIZE = 256  # Ray's own
@@ -358,3 +262,100 @@ def _index(value: Any) -> int:
     if not -(2**63) <= index < 2**63:
         raise OptionError(f"`sampler` yielded {show(index)}, which is no 64-bit index.")
     return index
+
+
+# ---- what to pass in place of a table, a mapping, a lazy array
+
+_ARROW_UPSTREAM = (
+    "Pass an object whose `__iter__` makes arrays of its batches: "
+    "`for batch in {}: yield {{name: batch[name].to_numpy(zero_copy_only=False) for "
+    "name in batch.schema.names}}`, with batched=True."
+)
+_COLUMNS_UPSTREAM = (
+    "It yields columns in place of rows; pass its rows, `upstream.{rows}`, or all of "
+    "them as one batch of arrays, `[{{name: upstream[name].to_numpy() for name in "
+    "upstream.columns}}]`, with batched=True and `batch_size=`."
+)
+_TABLE_UPSTREAM = (
+    "It is a table, which yields columns or chunks in place of rows; pass all rows as "
+    "one batch, a dict with the array of each column: `[{name: array}]`, with "
+    "batched=True and `batch_size=`."
+)
+_LAZY_TABLE_UPSTREAM = (
+    "It yields columns, which are not computed yet; pass an object whose `__iter__` "
+    "makes arrays of its partitions: `for part in upstream.partitions: frame = "
+    "part.compute(); yield {name: frame[name].to_numpy() for name in frame}`, with "
+    "batched=True."
+)
+_MAPPING_UPSTREAM = (
+    "It yields its keys; pass one of its values. Where these are columns of a table, "
+    "pass all rows as one batch, `[dict(upstream)]`, with batched=True and "
+    "`batch_size=`."
+)
+_SPARSE_UPSTREAM = (
+    "Its rows are sparse: pass `upstream.toarray()`, or an object whose `__iter__` "
+    "makes rows dense as they are needed, `(row.toarray()[0] for row in upstream)`."
+)
+_XARRAY_UPSTREAM = (
+    "It yields the names of its variables; pass an object whose `__iter__` makes "
+    "arrays of slices: `for i in range(0, n, 64): part = ds.isel(time=slice(i, i + "
+    "64)); yield {name: part[name].values for name in part}`, with batched=True."
+)
+_LAZY_UPSTREAM = (
+    "It has views that are not read yet; pass an object whose `__iter__` reads them: "
+    "`for i in range(0, len(x), 64): yield x[i : i + 64].read().result()`, with "
+    "batched=True."
+)
+_UPSTREAMS: dict[Kind, str] = {
+    ("dask", "DataFrame"): _LAZY_TABLE_UPSTREAM,
+    ("dask_expr", "DataFrame"): _LAZY_TABLE_UPSTREAM,
+    ("datasets", "DatasetDict"): "It yields names; pass a split: `upstream['train']`.",
+    ("datasets", "IterableDatasetDict"): (
+        "It yields names; pass a split: `upstream['train']`."
+    ),
+    ("pandas", "DataFrame"): _COLUMNS_UPSTREAM.format(rows="to_dict('records')"),
+    ("polars", "DataFrame"): _COLUMNS_UPSTREAM.format(rows="to_dicts()"),
+    ("polars", "LazyFrame"): (
+        "It has no rows yet; pass those of what it makes, `upstream.collect().to_dicts"
+        "()`, or batches of arrays of its columns, with batched=True."
+    ),
+    ("pyarrow", "Table"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
+    ("pyarrow", "RecordBatch"): _ARROW_UPSTREAM.format("[upstream]"),
+    ("pyarrow", "RecordBatchReader"): _ARROW_UPSTREAM.format("make_reader()"),
+    ("pyarrow", "ParquetFile"): _ARROW_UPSTREAM.format("upstream.iter_batches()"),
+    ("pyarrow", "Dataset"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
+    ("pyarrow", "Scanner"): _ARROW_UPSTREAM.format("upstream.to_batches()"),
+    ("scipy", "sparray"): _SPARSE_UPSTREAM,
+    ("scipy", "spmatrix"): _SPARSE_UPSTREAM,
+    ("tensordict", "TensorDictBase"): "Pass `[row.to_dict() for row in upstream]`.",
+    ("tensorstore", "TensorStore"): _LAZY_UPSTREAM,
+    ("xarray", "Dataset"): _XARRAY_UPSTREAM,
+    ("zarr", "Group"): _MAPPING_UPSTREAM,
+}
+_OF_ROWS = ("datasets", "daft")  # their tables are iterated row by row
+_OF_COLUMNS = ("dtype", "type")  # a column has one, and `__arrow_c_stream__`, too
+_ONE_SHOT: dict[Kind, str] = {
+    ("tensorflow", "NumpyIterator"): "Pass the `tf.data.Dataset` itself.",
+    ("torchdata", "BaseNode"): "Wrap it: `torchdata.nodes.Loader(node)`.",
+}
+
+
+def to_iterate(upstream: Any) -> str:
+    """Return how to make an iterable of examples of an object, or ""."""
+    line = find(upstream, _UPSTREAMS)
+    if line:
+        return line
+    if isinstance(upstream, Mapping):
+        return _MAPPING_UPSTREAM
+    kind = type(upstream)
+    is_table = hasattr(kind, "__dataframe__") or (
+        hasattr(kind, "__arrow_c_stream__")
+        and not any(hasattr(kind, name) for name in _OF_COLUMNS)
+    )
+    by_rows = any(package in _OF_ROWS for package, _ in kinds_of(upstream))
+    return _TABLE_UPSTREAM if is_table and not by_rows else ""
+
+
+def to_repeat(upstream: Any) -> str:
+    """Return how a library repeats its data for more epochs, or ""."""
+    return find(upstream, _ONE_SHOT)

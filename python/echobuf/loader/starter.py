@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -15,17 +16,16 @@ from echobuf.errors import (
     UpstreamError,
     warn_caller,
 )
-from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.epoch_feed import EpochAhead, EpochFeed
+from echobuf.loader.epoch import EpochFeed
 from echobuf.loader.feeder import Feeder, stop_feeding
+from echobuf.loader.items import Ahead, refuse_none
 from echobuf.loader.plan import Plan
-from echobuf.loader.ragged_batches import BatchReader
-from echobuf.loader.ragged_items import Ahead
+from echobuf.loader.ragged import BatchReader
 from echobuf.loader.readers import FeedRequest, Reader
+from echobuf.loader.states import Positions, Snapshots
+from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
-from echobuf.loader.upstream_states import Positions, Snapshots
-from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.resources import enough
 from echobuf.state import UpstreamState
 
@@ -42,8 +42,9 @@ class EpochStarter:
 
     Attributes:
         buffer: from the first item on.
-        snapshots: completes positions in the epoch begun last.
-        ahead: the next epoch, while it is begun early and not asked for; else None.
+        positions: completes positions in the epoch begun last.
+        early: the next epoch and the begin of its upstream, while it is begun early
+            and not asked for; else None. The epoch may have no feeder yet.
     """
 
     def __init__(
@@ -61,9 +62,9 @@ class EpochStarter:
         self._reader = reader
         self._thread = UpstreamThread()
         self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
-        self.ahead: EpochAhead | None = None
+        self.early: tuple[EpochFeed, Start] | None = None
         self.buffer: EchoBuffer | None = None
-        self.snapshots: Positions | None = None
+        self.positions: Positions | None = None
         self._batch_reader: BatchReader | None = None  # from the first item on
         self._is_warned = False
 
@@ -81,10 +82,9 @@ class EpochStarter:
                 or processes have run out.
             StateError: `resume` is not of this upstream.
         """
-        ahead = self._wanted_ahead(number, resume)
-        upstream = None if resume is None else resume.get("upstream")
-        if ahead is not None and ahead.run is not None:
-            buffer, run = self.buffer, ahead.run
+        early = self._wanted_early(number, resume)
+        if early is not None and early[0].feeder is not None:
+            buffer, run = self.buffer, early[0]
             assert buffer is not None
             try:
                 engine_of(buffer).go_ahead(number)
@@ -93,7 +93,8 @@ class EpochStarter:
                 self._stop_feeding(buffer)
                 raise
             return run
-        start = self._start(upstream) if ahead is None else ahead.start
+        upstream = None if resume is None else resume.get("upstream")
+        start = self._start(upstream) if early is None else early[1]
         is_fed = False
         try:
             run = self._begin(start, number, resume)
@@ -125,7 +126,7 @@ class EpochStarter:
     def _note(self, run: EpochFeed) -> None:
         """Keep what feeds the epoch that has begun."""
         assert run.feeder is not None
-        self._feeders, self.snapshots = [run.feeder], run.snapshots
+        self._feeders, self.positions = [run.feeder], run.positions
 
     def _stop_feeding(self, buffer: EchoBuffer) -> None:
         """Stop the threads that feed the buffer, as Ctrl-C has come in between.
@@ -155,9 +156,8 @@ class EpochStarter:
     def leave(self, seconds: float) -> None:
         """End upstream's thread, and wait for it no longer than that from now on."""
         self.stop()
-        ahead = self.ahead
-        if ahead is not None and ahead.run is not None and ahead.run.feeder is not None:
-            ahead.run.feeder.stop()
+        if self.early is not None and self.early[0].feeder is not None:
+            self.early[0].feeder.stop()
         self._thread.leave(seconds)
 
     def join(self) -> None:
@@ -171,7 +171,7 @@ class EpochStarter:
         What Ctrl-C cuts short can be called again, and goes on.
         """
         try:
-            self.cancel_ahead()
+            self.cancel_early()
             self.join()
             self._reader.close()
             self._thread.close()
@@ -186,15 +186,15 @@ class EpochStarter:
 
     # ---- the next epoch's upstream, while this one is served out
 
-    def begin_ahead(self, number: int) -> bool:
+    def begin_early(self, number: int) -> bool:
         """Begin upstream of that epoch once it is time; True when that is done."""
         buffer = self.buffer
         if (
-            self.ahead is not None
+            self.early is not None
             or buffer is None
             or not engine_of(buffer).is_draining()
         ):
-            return self.ahead is not None
+            return self.early is not None
         if not self._reader.is_ready():
             return False
         self._epoch_setter.set_next(number)
@@ -202,37 +202,38 @@ class EpochStarter:
             start = self._start(None)
         except UpstreamError:
             return True  # the next `iter` says so
-        run = None
         try:
+            run = EpochFeed(number, None)
             if start.items is not None and engine_of(buffer).open_ahead(number):
                 run = self._feed(buffer, start, number, None)
-            self.ahead = EpochAhead(number, start, run)
+            self.early = run, start
         except BaseException:
-            self.ahead = None
+            self.early = None
             self._thread.drop(start.drop)
             self._stop_feeding(buffer)
             raise
         return True
 
-    def cancel_ahead(self) -> None:
-        """End the upstream of an epoch that was begun ahead."""
-        ahead, self.ahead = self.ahead, None
-        if ahead is not None:
-            if ahead.run is not None and ahead.run.feeder is not None:
+    def cancel_early(self) -> None:
+        """End the upstream of an epoch that was begun early."""
+        early, self.early = self.early, None
+        if early is not None:
+            run, start = early
+            if run.feeder is not None:
                 # A thread that Ctrl-C interrupts here waits for it at its next call.
-                self._feeders = [*self._feeders, ahead.run.feeder]
-            ahead.cancel()
-            self._thread.drop(ahead.start.drop)
+                self._feeders = [*self._feeders, run.feeder]
+            run.end()
+            self._thread.drop(start.drop)
 
-    def _wanted_ahead(
+    def _wanted_early(
         self, number: int, resume: state.State | None
-    ) -> EpochAhead | None:
-        """Return the epoch begun ahead, if it is this one; end it if it is another."""
-        ahead = self.ahead
-        if ahead is not None and (ahead.number != number or resume is not None):
-            self.cancel_ahead()
-        ahead, self.ahead = self.ahead, None
-        return ahead
+    ) -> tuple[EpochFeed, Start] | None:
+        """Return the epoch begun early, if it is this one; end it if it is another."""
+        early = self.early
+        if early is not None and (early[0].number != number or resume is not None):
+            self.cancel_early()
+        early, self.early = self.early, None
+        return early
 
     # ---- the parts of it
 
@@ -264,10 +265,13 @@ class EpochStarter:
                     self._reader.look(start.items, self._plan.most_ahead())
                 )
             example = self._adapter.read_first(first)
+            before = None
+            if resume is not None and start.offset:
+                before = resume["arguments"].get("batch_size")
             what = "batch" if self._plan.batched else "example"
             try:
                 with self._enough():
-                    self.buffer = self._make_buffer(example, more)
+                    self.buffer = self._make_buffer(example, more, before)
                     engine_of(self.buffer).look_at(self._reader.first_item(start), what)
             except OptionError:  # of too few examples, perhaps
                 if isinstance(start.items, Ahead):
@@ -299,10 +303,12 @@ class EpochStarter:
                 "used up. Let its `__iter__` begin anew each time."
             )
 
-    def _make_buffer(self, first: Any, more: Iterator[Any]) -> EchoBuffer:
+    def _make_buffer(
+        self, first: Any, more: Iterator[Any], before: int | None
+    ) -> EchoBuffer:
         if not self._adapter.takes_none:
-            source.refuse_none(first, "batch" if self._plan.batched else "example")
-        buffer = self._plan.make_buffer(first, more)
+            refuse_none(first, "batch" if self._plan.batched else "example")
+        buffer = self._plan.make_buffer(first, more, before)
         try:
             self._adapter.fit(buffer)
             engine_of(buffer).core.carry(self._adapter.carried())
@@ -356,9 +362,9 @@ class EpochStarter:
             resume,
             buffer,
             feeder,
-            snapshots=feeder.positions,
+            positions=feeder.positions,
             pool=self._reader.pool,
-            describe=self._reader.describe_wait,
+            describe_wait=self._reader.describe_wait,
         )
 
 
@@ -369,7 +375,10 @@ def _begin_upstream(
     looks_ahead: bool,
 ) -> Start:
     """Begin an epoch of upstream; holds no more of the loader than it needs."""
+    process = os.getpid()
     start = upstream.begin(state, reader.describe_wait)
+    if start.error is not None and os.getpid() != process:
+        raise start.error  # in a child that upstream has forked, which ends with it
     if looks_ahead and start.items is not None:
         start.items = Ahead(start.items, start.first)
     try:

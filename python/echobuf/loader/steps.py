@@ -6,8 +6,7 @@ import itertools
 
 from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError
-from echobuf.loader.internals import LoaderInternals
-from echobuf.loader.loader import EchoLoader, internals_of
+from echobuf.loader.loader import EchoLoader, LoaderInternals, internals_of
 
 
 def schedule_steps(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from echobuf import hints
 from echobuf.errors import StateError, UpstreamError
 from echobuf.loader.source import (
     Order,
@@ -17,8 +16,9 @@ from echobuf.loader.source import (
     batch_sampler_of,
     begins_anew,
     is_one_shot,
+    to_repeat,
 )
-from echobuf.loader.upstream_states import as_stateful, place, refused
+from echobuf.loader.states import as_stateful, place, refused
 from echobuf.progress import watching
 from echobuf.state import UPSTREAM_KEY, State, UpstreamState
 
@@ -139,7 +139,6 @@ class Upstream:
         elif self.stateful is not None:
             state = self.stateful.take_at(0)
         try:
-            # Not around `iter`, where a DataLoader forks: that wants no other thread.
             with watching("first item", lambda: f"the first item: {describe()}"):
                 first = next(items)
         except StopIteration:
@@ -170,7 +169,7 @@ class Upstream:
             f"`upstream` is a {type(self.iterable).__name__}, which gives one epoch "
             "only and has been used. "
             + (
-                hints.to_repeat(self.iterable)
+                to_repeat(self.iterable)
                 or "For more epochs pass an object whose `__iter__` begins anew, such "
                 "as a list, a DataLoader, or a class with a generator as `__iter__`."
             )

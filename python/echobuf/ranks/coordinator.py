@@ -9,8 +9,8 @@ from dataclasses import astuple
 from typing import Any
 
 from echobuf.errors import UpstreamError, message
-from echobuf.loader.epoch_length import EpochLength
-from echobuf.loader.iterator import EpochIterator
+from echobuf.loader.epoch import EpochIterator
+from echobuf.loader.lengths import EpochLength
 from echobuf.ranks import states
 from echobuf.ranks.agreement import Agreements
 from echobuf.ranks.iterator import RankIterator

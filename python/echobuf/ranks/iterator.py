@@ -15,7 +15,7 @@ import optree
 import torch
 
 from echobuf.errors import ForkError, UpstreamError
-from echobuf.loader.iterator import EpochIterator
+from echobuf.loader.epoch import EpochIterator
 from echobuf.ranks.agreement import (
     Decision,
     RankReport,

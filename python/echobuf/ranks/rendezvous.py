@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from echobuf.loader.epoch_feed import EpochFeed
-from echobuf.loader.iterator import EpochIterator
+from echobuf.loader.epoch import EpochFeed, EpochIterator
 from echobuf.ranks import states
 from echobuf.ranks.agreement import Agreement, Agreements
 from echobuf.ranks.states import Progress, State

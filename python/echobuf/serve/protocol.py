@@ -20,8 +20,8 @@ import optree
 from echobuf import nodes
 from echobuf.errors import CapacityError, describe
 from echobuf.field import Field
-from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
+from echobuf.loader.items import check_example, infer_batch
 from echobuf.resources import receive as receive_bytes
 from echobuf.spec import Spec, make_spec
 from echobuf.spec import describe as describe_spec
@@ -191,8 +191,8 @@ def fixed_tree(first: Any, *, batched: bool) -> Any:
         SpecError: the item has no leaves, or some that cannot be stored.
     """
     if batched:
-        return source.infer_example(first)[0]
-    source.check_example(first)
+        return infer_batch(first)[0]
+    check_example(first)
     return map_leaves(lambda leaf: Field(np.shape(leaf), np.asarray(leaf).dtype), first)
 
 

@@ -9,13 +9,13 @@ from typing import Any
 from echobuf.arguments import check_int
 from echobuf.errors import CapacityError, OptionError
 from echobuf.loader import source
-from echobuf.loader.ragged_batches import BatchReader, find_batch_reader, infer_batch
-from echobuf.loader.ragged_items import (
+from echobuf.loader.items import (
     MOST_AHEAD,
     Ahead,
-    RaggedRequest,
-    infer_example,
+    infer_batch,
+    infer_ragged_example,
 )
+from echobuf.loader.ragged import BatchReader, RaggedRequest, find_batch_reader
 from echobuf.loader.upstream import Start
 from echobuf.spec import make_spec
 
@@ -48,7 +48,7 @@ class RaggedServing:
             OptionError: `ragged` is not like it.
         """
         size = source.loader_batch_size(upstream)
-        return find_batch_reader(first, size, self.request.flags)
+        return find_batch_reader(first, size, self.request.flags_of_batch(first))
 
     def inference(self, more: Iterator[Any], *, batched: bool) -> Callable[[Any], Any]:
         """Return what infers the spec of an example from the first item.
@@ -62,7 +62,7 @@ class RaggedServing:
             if batched:
                 spec, _ = infer_batch(first)
             else:
-                spec = infer_example(first, more, self.request.flags)
+                spec = infer_ragged_example(first, more, self.request.flags)
             if not make_spec(spec).is_ragged:
                 raise OptionError(
                     f"`payload_bytes` is {self.payload_bytes}, but in what upstream "

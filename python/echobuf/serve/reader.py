@@ -22,10 +22,10 @@ from echobuf.errors import (
     message,
 )
 from echobuf.loader.feeder import Feeder
-from echobuf.loader.ragged_items import Ahead
+from echobuf.loader.items import Ahead
 from echobuf.loader.readers import FeedRequest
+from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import Start
-from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.serve import client
 from echobuf.serve.connection import Connection, broken_error, unopened_error
 from echobuf.serve.ragged_job import check_leaves, check_payload, misfit_error

@@ -10,12 +10,12 @@ from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import source
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.epoch_length import count_units
-from echobuf.loader.ragged_batches import BatchReader
-from echobuf.loader.ragged_items import Ahead
+from echobuf.loader.items import Ahead
+from echobuf.loader.lengths import count_units
+from echobuf.loader.ragged import BatchReader
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
+from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import EpochSetter, Start, Upstream
-from echobuf.loader.upstream_thread import UpstreamThread
 from echobuf.metadata import warn_of_lost
 from echobuf.resources import Signal, enough
 from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec

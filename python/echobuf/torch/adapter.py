@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import optree
 import torch
 
@@ -18,9 +19,9 @@ from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field, is_ragged
 from echobuf.loader.adapter import Adapter
-from echobuf.loader.ragged_items import RaggedRequest
+from echobuf.loader.ragged import RaggedRequest
 from echobuf.ragged import Packed, Padded, Ragged
-from echobuf.spec import as_first_array, first_arrays
+from echobuf.spec import as_first_array, first_arrays, of_all_leaves, refuse_dtypes
 from echobuf.trees import NAMESPACE, flatten_with_paths, leaves_of, stand_for
 
 # Types that NumPy lacks are carried as integers of their size.
@@ -43,6 +44,7 @@ def drawn_dtypes(
 ) -> list[torch.dtype | None]:
     """Return of each leaf of batches its dtype, if NumPy lacks it, else None."""
     dtypes = []
+    lacking: dict[str, np.dtype[Any]] = {}
     for (source, plan), rows, field, path in zip(
         output.plans,
         output.rows,
@@ -60,8 +62,9 @@ def drawn_dtypes(
                 "yield float32 or uint8, and let ToDtype make it small."
             )
         dtypes.append(_drawn_dtype(field) if computed else whole)
-        if dtypes[-1] is None:
-            _check_torch_dtype(field, path)
+        if dtypes[-1] is None and not _has_dtype(field):
+            lacking[path] = field.dtype
+    refuse_dtypes("torch", lacking)
     return dtypes
 
 
@@ -148,21 +151,48 @@ def read_item(
     paths: list[str],
     item: Any,
 ) -> Any:
-    """Return the item with arrays for tensors, if it is like the first one."""
+    """Return the item with arrays for tensors, if it is like the first one.
+
+    Args:
+        treespec: of the first item, like the others.
+        dtypes: of the leaves that are tensors.
+        paths: of the leaves.
+        item: any.
+
+    Raises:
+        SpecError: it names all leaves of another dtype, or that cannot be read.
+    """
     try:
         leaves = leaves_of(item, treespec)
     except (ValueError, TypeError):
         return item  # the buffer says what is wrong
     arrays = []
+    errors: list[tuple[str, object, SpecError]] = []
     for leaf, dtype, path in zip(leaves, dtypes, paths, strict=True):
-        if carried_dtype(leaf) is not dtype:
-            raise SpecError(
-                f"`example{path}` has dtype {getattr(leaf, 'dtype', type(leaf))}; "
-                f"the first item's is {dtype or 'one that NumPy has'}. Nothing is "
-                "converted silently."
-            )
-        arrays.append(_to_array(leaf, "example" + path))
+        name = "example" + path
+        try:
+            if _is_other(leaf, dtype):
+                raise SpecError(
+                    f"`{name}` has dtype {getattr(leaf, 'dtype', type(leaf))}; in the "
+                    f"first item it is {dtype or 'no tensor'}. Nothing is converted "
+                    "silently."
+                )
+            arrays.append(_to_array(leaf, name))
+        except SpecError as error:
+            errors.append((name, type(leaf), error))
+    if errors:
+        raise of_all_leaves(errors) from errors[0][2].__cause__
     return stand_for(treespec, arrays)
+
+
+def _is_other(leaf: Any, dtype: torch.dtype | None) -> bool:
+    """Return True for a leaf with another dtype than in the first item.
+
+    Of an array and a tensor that NumPy can read, the buffer compares the dtypes.
+    """
+    if isinstance(leaf, torch.Tensor) and dtype is not None:
+        return leaf.dtype is not dtype
+    return carried_dtype(leaf) is not (dtype if dtype in _CARRIERS else None)
 
 
 def _to_array(leaf: Any, name: str) -> Any:
@@ -192,16 +222,12 @@ def _to_first_array(leaf: Any, name: str) -> Any:
     return as_first_array(_to_array(leaf, name), name)
 
 
-def _check_torch_dtype(field: Field, path: str) -> None:
-    import numpy as np
-
+def _has_dtype(field: Field) -> bool:
     try:
         torch.from_numpy(np.empty(0, field.dtype))
     except (TypeError, ValueError):
-        raise SpecError(
-            f"`example{path}` has dtype {hints.name_of(field.dtype)}, which "
-            f"torch does not have. {hints.to_convert(field.dtype)}"
-        ) from None
+        return False
+    return True
 
 
 def _check_padding(engine: Engine, dtypes: list[torch.dtype | None]) -> None:
@@ -233,6 +259,10 @@ class TorchAdapter(Adapter):
         self.learn(item)
         self._paths, leaves, self._treespec = flatten_with_paths(item)
         self._dtypes = [carried_dtype(leaf) for leaf in leaves]
+        self._first_dtypes = [
+            leaf.dtype if isinstance(leaf, torch.Tensor) else carried
+            for leaf, carried in zip(leaves, self._dtypes, strict=True)
+        ]
         try:
             return self.reader()(item)
         except SpecError:  # of a tensor; other leaves may be at fault, too
@@ -241,7 +271,9 @@ class TorchAdapter(Adapter):
 
     def reader(self) -> Callable[[Any], Any]:
         """Return a function that reads an item whose leaves are those of the first."""
-        return functools.partial(read_item, self._treespec, self._dtypes, self._paths)
+        return functools.partial(
+            read_item, self._treespec, self._first_dtypes, self._paths
+        )
 
     def carried(self) -> list[str | None]:
         """Return of each leaf of items the name of its dtype, if NumPy lacks it."""

@@ -11,7 +11,7 @@ from echobuf.arguments import check_int
 from echobuf.errors import OptionError
 from echobuf.loader.adapter import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
-from echobuf.loader.ragged_items import RaggedRequest
+from echobuf.loader.ragged import RaggedRequest
 from echobuf.loader.signature import declared, documented
 from echobuf.options import Factor, Unit
 from echobuf.state import State
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-    from echobuf.loader.iterator import EpochIterator
+    from echobuf.loader.epoch import EpochIterator
     from echobuf.ranks.coordinator import RankCoordinator
 
 

@@ -77,10 +77,10 @@ def run_worker(
             writer = _ExampleWriter(config, record, *memory)
             # As in a worker that has not made it.
             seed_all(config.seed, config.number, config.start)
-    except EOFError:  # the loader was dropped
-        return
     except BaseException as error:
-        pipe.send((FAILED, None, pack_error(error)))
+        packed = pack_error(error)
+        with contextlib.suppress(ConnectionError):  # the loader was dropped
+            pipe.send((FAILED, None, packed))
         return
     worker = writer.worker
     while True:

@@ -6,7 +6,7 @@ import pytest
 
 import echobuf
 from echobuf.loader.loader import internals_of
-from echobuf.loader.upstream_states import as_stateful
+from echobuf.loader.states import as_stateful
 from upstream_checks import SET_VITAL
 
 datasets = pytest.importorskip("datasets")
@@ -62,7 +62,7 @@ def test_a_stream_goes_on_where_it_was(files, kind, told):
     resumed = echobuf.EchoLoader(kind(files), **kwargs)
     resumed.load_state_dict(state)
     epoch = iter(resumed)
-    snapshots = internals_of(resumed).starter.snapshots
+    snapshots = internals_of(resumed).starter.positions
     begun = snapshots.kept[0].offset  # where upstream went on
     assert state["fresh_offset"] - 5 < begun <= state["fresh_offset"]
     assert ids(epoch) == expected

@@ -1,24 +1,88 @@
-"""One epoch: the iterator that a training loop draws batches from."""
+"""One epoch: what feeds its buffer, and the iterator that a loop draws from."""
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from echobuf._engine.termination import upstream_failed
+from echobuf._engine.waits import needed_after
 from echobuf.buffer import EchoBuffer, engine_of, next_within
-from echobuf.errors import ClosedError, ItemError, UpstreamError, UpstreamStateError
-from echobuf.loader.attributes import closed_error
-from echobuf.loader.draw_wait import DrawWait
-from echobuf.loader.epoch_feed import EpochFeed
-from echobuf.loader.upstream_states import with_upstream
-from echobuf.progress import slice_s
+from echobuf.errors import (
+    ClosedError,
+    EchobufError,
+    ItemError,
+    UpstreamError,
+    UpstreamStateError,
+)
+from echobuf.loader.feeder import Feeder
+from echobuf.loader.states import Positions, with_upstream
+from echobuf.loader.thread import closed_error
+from echobuf.progress import Wait, show_seconds, slice_s
 from echobuf.resources import Uncopied
 from echobuf.state import State
+from echobuf.stats import NOTHING, Stats, make_stats
 
 _Result = TypeVar("_Result")
+
+
+@dataclass(eq=False)
+class EpochFeed:
+    """An epoch whose upstream was begun; dropping it stops that upstream.
+
+    The loader holds it until the first batch is drawn, so that an iterator that was
+    made and dropped again (some trainers try whether a loader can be iterated) has
+    not used up an epoch.
+
+    Attributes:
+        number: of the epoch.
+        resume: the state that it goes on from.
+        buffer: None if upstream yielded nothing, or failed.
+        feeder: feeds the buffer; None likewise.
+        cause: what upstream raised, if it could not be begun.
+        positions: completes positions in it.
+        pool: the worker processes that feed it, which end when nothing refers to it.
+        describe_wait: returns what it waits for, when no example comes.
+        given_up: True once `set_epoch` has asked for another epoch in its place.
+    """
+
+    number: int
+    resume: State | None
+    buffer: EchoBuffer | None = None
+    feeder: Feeder | None = None
+    cause: BaseException | None = None
+    positions: Positions | None = None
+    pool: Any = None
+    describe_wait: Callable[[], str] = str
+    given_up: bool = False
+
+    def to_skip(self) -> int:
+        """Return how many fresh examples before a loaded state are still to come."""
+        return 0 if self.feeder is None else self.feeder.to_skip()
+
+    @property
+    def error(self) -> UpstreamError | None:
+        """The error that a draw raises, if upstream could not be begun."""
+        if self.cause is None:
+            return None
+        if type(self.cause) is UpstreamError:  # that says it
+            return UpstreamError(*self.cause.args)
+        return upstream_failed(self.cause)
+
+    def end(self) -> None:
+        """End its upstream; wait until the current call of that returns."""
+        if self.feeder is not None:
+            self.feeder.end()
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # As the interpreter goes away its threads have ended, and modules are gone.
+        if self.feeder is not None and not is_finalizing():
+            self.feeder.stop()
 
 
 class EpochIterator(Uncopied, Iterator[Any]):
@@ -53,7 +117,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         self._finished: Callable[[], None] | None = finished
         self._overlap = overlap
         self._held: Any = None  # a batch drawn before Ctrl-C came
-        self._wait: DrawWait | None = None  # over draws with a timeout
+        self._wait: _DrawWait | None = None  # over draws with a timeout
         self._superseded = False
         self._is_closed = False  # the loader
         # Held while the first batch is asked for, at the end, and during a draw that
@@ -136,7 +200,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         run = self._run
         if timeout is None:
             # Of this call alone: other threads may draw from this iterator, too.
-            wait = None if run is None else DrawWait(buffer, run, slice_s() or 0.0)
+            wait = None if run is None else _DrawWait(buffer, run, slice_s() or 0.0)
             while (batch := next_within(buffer, slice_s())) is None:
                 if wait is not None:
                     wait.tick()
@@ -146,7 +210,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         except TimeoutError:
             wait = self._wait
             if wait is None and run is not None:
-                wait = self._wait = DrawWait(buffer, run, timeout)
+                wait = self._wait = _DrawWait(buffer, run, timeout)
             if wait is not None:
                 wait.tick()
             raise
@@ -181,7 +245,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         """Return the buffer's position after a draw."""
         assert self._buffer is not None
         assert self._run is not None
-        return with_upstream(engine_of(self._buffer).position, self._run.snapshots)
+        return with_upstream(engine_of(self._buffer).position, self._run.positions)
 
     def _end(self) -> None:
         with self._changing:
@@ -251,3 +315,67 @@ def _explain(error: UpstreamError) -> UpstreamError:
         again.__cause__ = cause.__cause__  # also None: no context is shown then
         return again
     return error
+
+
+class _DrawWait:
+    """A wait for the next batch of an epoch; `tick` is called while it lasts.
+
+    Args:
+        buffer: that is drawn from.
+        feed: feeds it.
+        begun_s: seconds that the wait has lasted already.
+    """
+
+    def __init__(self, buffer: EchoBuffer, feed: EpochFeed, begun_s: float) -> None:
+        self._buffer = buffer
+        self._feed = feed
+        self._wait = Wait("batch", begun_s)
+        self._began = self._changed_at = time.monotonic()
+        self._first = self._last = self._count()
+
+    def tick(self) -> None:
+        """Note the progress of upstream, and report the wait if it is time to."""
+        count = self._count()
+        if count != self._last:
+            self._last, self._changed_at = count, time.monotonic()
+        # Given here: the loader's parts are released without a collection of cycles.
+        self._wait.tick(self._describe)
+
+    def _count(self) -> int:
+        """Return how many items upstream has yielded, skipped ones counted in."""
+        return self._stats().fresh - self._feed.to_skip()
+
+    def _stats(self) -> Stats:
+        try:
+            return self._buffer.stats()
+        except EchobufError:  # the next draw raises it
+            return make_stats(NOTHING)
+
+    def _describe(self) -> str:
+        what = "examples" if not engine_of(self._buffer).whole_batches else "batches"
+        stats = self._stats()
+        served, fresh = stats.served, stats.fresh
+        target = "a batch" if served else "the first batch"
+        skip = self._feed.to_skip()
+        if skip:
+            have = f"{skip:,} {what} before the loaded state are still to be skipped"
+            left = skip
+        else:
+            resume = self._feed.resume
+            least = 0
+            if resume is not None and resume["position"] is not None:
+                least = resume["position"]["resident_end"]
+            need = needed_after(engine_of(self._buffer).options, fresh, least)
+            to_fill = "" if served else " of the window"
+            have = f"{fresh:,} of {need:,} fresh {what}{to_fill} are there"
+            left = need - fresh
+        return f"{target}: {have}, {self._show_rate(left)}"
+
+    def _show_rate(self, left: int) -> str:
+        now = time.monotonic()
+        idle, whole = now - self._changed_at, now - self._began
+        if self._last == self._first or 2 * idle > whole:
+            more = self._feed.describe_wait()
+            return f"none has come for {show_seconds(idle)}: {more}"
+        rate = (self._last - self._first) / whole
+        return f"{rate:.3g}/s, about {show_seconds(left / rate)} to go"

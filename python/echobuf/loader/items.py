@@ -1,4 +1,4 @@
-"""Ragged leaves of a loader's examples: which they are."""
+"""Items of upstream: the spec that the first ones say, and parts of batches."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from echobuf import nodes
-from echobuf._engine.ragged_forms import bytes_as_array
+from echobuf._engine.ragged_forms import RaggedLeaf, bytes_as_array
 from echobuf._engine.termination import upstream_failed
-from echobuf.errors import OptionError, SpecError, message
+from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
-from echobuf.spec import about_lists, copy_leaf, first_arrays, shape_of
+from echobuf.loader.ragged import flags_of
+from echobuf.spec import about_lists, as_array, copy_leaf, first_arrays, shape_of
 from echobuf.trees import (
-    NAMESPACE,
+    flatten,
     flatten_with_paths,
     leaves_of,
     map_leaves,
+    paths_of_none,
     stand_for,
 )
 
@@ -82,74 +83,91 @@ class Ahead(Iterator[Any]):
         return bool(self._taken)
 
 
-class RaggedRequest:
-    """The argument `ragged` of a loader.
+# ---- the first item
+
+
+def check_example(item: Any) -> None:
+    """Refuse a first item without leaves, or with some that cannot be stored."""
+    paths, leaves, _ = flatten_with_paths(item)
+    first_arrays(item, leaves, paths, "example")
+
+
+def refuse_none(item: Any, what: str) -> None:
+    """Refuse a first item with None in it, which would come back in every batch.
 
     Args:
-        ragged: "packed", "padded" or another form; or a pytree like an example, or like
-            a batch, with the form at ragged leaves and None at the others.
+        item: the first of upstream.
+        what: its name in the error: "example" or "batch".
+    """
+    paths, leaves, treespec = flatten_with_paths(item)
+    empty = [path for path in paths_of_none(treespec) if path]
+    if empty:
+        leaves = [0 if isinstance(leaf, RaggedLeaf) else leaf for leaf in leaves]
+        first_arrays(item, [*leaves, *[None] * len(empty)], [*paths, *empty], what)
 
-    Attributes:
-        form: the form.
-        flags: the tree with True at ragged leaves and False at the others; None where
-            a loader is to find them.
+
+def infer_batch(batch: Any) -> tuple[Any, int]:
+    """Return the spec of one example of a batch, and the length of that batch.
+
+    Args:
+        batch: of arrays, and of `RaggedLeaf`s.
 
     Raises:
-        OptionError: the tree has several forms, or none.
+        SpecError: a leaf cannot be stored, or leaves hold different numbers.
     """
-
-    def __init__(self, ragged: Any) -> None:
-        self.form: str | None = None
-        self.flags: Any = None
-        if ragged is None or isinstance(ragged, str):
-            self.form = ragged
-            return
-        import optree
-
-        nodes.learn(ragged)
-        forms = optree.tree_leaves(ragged, namespace=NAMESPACE)  # None is no leaf
-        if not forms or any(not isinstance(each, str) for each in forms):
-            raise OptionError(
-                f"`ragged` is {ragged!r}; it must be 'packed' or 'padded', or a pytree "
-                "like an example with one of them at each ragged leaf and None at the "
-                "others."
+    paths, leaves, treespec = flatten_with_paths(batch)
+    fields, lengths = [], []
+    dense = [0 if isinstance(leaf, RaggedLeaf) else leaf for leaf in leaves]
+    arrays = first_arrays(batch, dense, paths, "batch")
+    for path, leaf, array in zip(paths, leaves, arrays, strict=True):
+        if isinstance(leaf, RaggedLeaf):
+            fields.append(leaf.infer())
+            lengths.append(len(leaf))
+            continue
+        if array.ndim == 0:
+            raise SpecError(
+                f"`batch{path}` is a scalar; with batched=True every leaf has the "
+                "batch axis as axis 0. Pass batched=False if upstream yields examples."
+                f"{_about_lists(batch)}"
             )
-        if len(set(forms)) > 1:
-            raise OptionError(
-                f"`ragged` has the forms {sorted(set(forms))}; all ragged leaves have "
-                "one form."
-            )
-        self.form = forms[0]
-        self.flags = optree.tree_map(
-            lambda each: each is not None,
-            ragged,
-            none_is_leaf=True,
-            namespace=NAMESPACE,
+        fields.append(Field(array.shape[1:], array.dtype))
+        lengths.append(array.shape[0])
+    if any(length != lengths[0] for length in lengths):
+        raise SpecError(
+            f"the leaves of the first batch hold {lengths} examples on axis 0; they "
+            "must hold the same number. Pass batched=False if upstream yields "
+            "examples. Where the lengths of examples vary, say which leaves are "
+            "ragged: `ragged` may be a pytree like a batch, with `payload_bytes=`."
+            f"{_about_lists(batch)}"
         )
+    return stand_for(treespec, fields), lengths[0]
 
 
-def flags_of(flags: Any, treespec: Any, what: str) -> list[bool]:
-    """Return for each leaf of a structure whether the caller says that it is ragged.
-
-    Args:
-        flags: a tree of them.
-        treespec: the structure of what upstream yields.
-        what: its name: "example" or "batch".
-
-    Raises:
-        OptionError: the tree has another structure.
-    """
-    try:
-        return [flag is True for flag in leaves_of(flags, treespec)]
-    except (ValueError, TypeError) as error:
-        raise OptionError(
-            f"`ragged` has another structure than `{what}`: {message(error)} Give "
-            "'packed' or 'padded', or a pytree with it at each ragged leaf and None at "
-            "every other."
-        ) from None
+def _about_lists(batch: Any) -> str:
+    if isinstance(batch, list):
+        return (
+            " A list of examples is no batch: stack them (torch: `default_collate`), "
+            "or leave batching to echobuf."
+        )
+    return about_lists(batch, "batch")
 
 
-def infer_example(first: Any, more: Iterator[Any], flags: Any) -> Any:
+def infer_whole(batch: Any, batch_size: int | None) -> Any:
+    """Return the spec of a whole batch, from the first one, which may be short."""
+    example, length = infer_batch(batch)
+    return as_whole(example, max(length, batch_size or 0))
+
+
+def as_whole(example: Any, extent: int) -> Any:
+    """Return the spec of batches of `extent` examples, from that of one example."""
+    return map_leaves(
+        lambda field: Field((extent, *field.shape), field.dtype),
+        example,
+        is_leaf=lambda node: isinstance(node, Field),
+    )
+
+
+def infer_ragged_example(first: Any, more: Iterator[Any], flags: Any) -> Any:
     """Return the spec of an example, of the first items of upstream.
 
     Leaves of bytes are ragged, and those that the caller says. Where he says none,
@@ -201,11 +219,6 @@ def infer_example(first: Any, more: Iterator[Any], flags: Any) -> Any:
     return stand_for(treespec, fields)
 
 
-def has_rows(leaf: Any) -> bool:
-    """Return True for bytes, and for an array that is no scalar."""
-    return isinstance(leaf, bytes | bytearray) or len(shape_of(leaf)) > 0
-
-
 def _find_varying(
     fixed: set[int],
     shapes: list[tuple[Any, ...]],
@@ -230,3 +243,25 @@ def _find_varying(
             elif shape[0] != shapes[i][0]:
                 fixed.discard(i)
                 yield i
+
+
+# ---- parts of batches
+
+
+def skip(item: Any, count: int) -> Any:
+    """Return a batch without its first `count` examples."""
+    return map_leaves(
+        lambda leaf: (
+            leaf if isinstance(leaf, RaggedLeaf) else as_array(leaf, "batch")
+        )[count:],
+        item,
+    )
+
+
+def length_of(item: Any) -> int:
+    """Return the number of examples in a batch."""
+    leaves, _ = flatten(item)
+    if leaves and isinstance(leaves[0], RaggedLeaf):
+        return len(leaves[0])
+    shape = as_array(leaves[0], "batch").shape if leaves else ()
+    return int(shape[0]) if shape else 0

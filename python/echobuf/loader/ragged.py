@@ -1,4 +1,4 @@
-"""Batches with ragged leaves, as upstream yields them: found, and read."""
+"""Ragged leaves of a loader's items: which they are, and batches that hold some."""
 
 from __future__ import annotations
 
@@ -10,16 +10,112 @@ from typing import Any
 import numpy as np
 import optree
 
-from echobuf import hints
+from echobuf import hints, nodes
 from echobuf._engine.ragged_forms import RaggedLeaf, is_arrow, is_nested, split
-from echobuf.errors import SpecError, message
-from echobuf.field import Field
-from echobuf.loader.ragged_items import flags_of
+from echobuf.errors import OptionError, SpecError, message
 from echobuf.ragged import Padded, Ragged
-from echobuf.spec import about_lists, as_array, first_arrays, shape_of
-from echobuf.trees import NAMESPACE, flatten_with_paths, stand_for
+from echobuf.spec import as_array, shape_of
+from echobuf.trees import NAMESPACE, difference, flatten, leaves_of, stand_for
 
 _BYTES = (bytes, bytearray)
+
+
+class RaggedRequest:
+    """The argument `ragged` of a loader.
+
+    Args:
+        ragged: "packed", "padded" or another form; or a pytree like an example, or like
+            a batch, with the form at ragged leaves and None at the others.
+
+    Attributes:
+        form: the form.
+        flags: the tree with True at ragged leaves and False at the others; None where
+            a loader is to find them.
+
+    Raises:
+        OptionError: the tree has several forms, or none.
+    """
+
+    def __init__(self, ragged: Any) -> None:
+        self.form: str | None = None
+        self.flags: Any = None
+        if ragged is None or isinstance(ragged, str):
+            self.form = ragged
+            return
+        nodes.learn(ragged)
+        forms = optree.tree_leaves(ragged, namespace=NAMESPACE)  # None is no leaf
+        if not forms or any(not isinstance(each, str) for each in forms):
+            raise OptionError(
+                f"`ragged` is {ragged!r}; it must be 'packed' or 'padded', or a pytree "
+                "like an example with one of them at each ragged leaf and None at the "
+                "others."
+            )
+        if len(set(forms)) > 1:
+            raise OptionError(
+                f"`ragged` has the forms {sorted(set(forms))}; all ragged leaves have "
+                "one form."
+            )
+        self.form = forms[0]
+        self.flags = optree.tree_map(
+            lambda each: each is not None,
+            ragged,
+            none_is_leaf=True,
+            namespace=NAMESPACE,
+        )
+
+    def flags_of_example(self, first: Any, *, all_ragged: bool) -> Any:
+        """Return the flags for examples like the first one; None if none are given.
+
+        Where an example is one array, the form is such a tree.
+
+        Args:
+            first: the first example.
+            all_ragged: all arrays are ragged, as with `pack_to`; a buffer refuses
+                scalars beside them.
+        """
+        if self.flags is not None:
+            return self.flags
+        leaves, treespec = flatten(first)
+        if self.form is not None and treespec.is_leaf():
+            return True
+        return stand_for(treespec, map(has_rows, leaves)) if all_ragged else None
+
+    def flags_of_batch(self, first: Any) -> Any:
+        """Return the flags for batches like the first one; None if none are given.
+
+        Where a batch is one array, padded to its longest, the form is such a tree.
+        """
+        is_padded = self.form is not None and len(shape_of(first)) > 1
+        return True if self.flags is None and is_padded else self.flags
+
+
+def flags_of(flags: Any, treespec: Any, what: str) -> list[bool]:
+    """Return for each leaf of a structure whether the caller says that it is ragged.
+
+    Args:
+        flags: a tree of them.
+        treespec: the structure of what upstream yields.
+        what: its name: "example" or "batch".
+
+    Raises:
+        OptionError: the tree has another structure.
+    """
+    try:
+        return [flag is True for flag in leaves_of(flags, treespec)]
+    except (ValueError, TypeError) as error:
+        raise OptionError(
+            f"`ragged` has another structure than `{what}`: {message(error)} Give "
+            "'packed' or 'padded', or a pytree with it at each ragged leaf and None at "
+            "every other."
+        ) from None
+
+
+def has_rows(leaf: Any) -> bool:
+    """Return True for bytes, and for an array that is no scalar."""
+    return isinstance(leaf, bytes | bytearray) or len(shape_of(leaf)) > 0
+
+
+# ---- batches
 
 
 @dataclass(frozen=True)
@@ -49,8 +145,10 @@ class BatchReader:
         try:
             leaves = self._leaves(item)
         except (ValueError, TypeError) as error:
+            why = "" if self.of_examples else difference(item, self.treespec, "batch")
             raise SpecError(
-                f"`batch` has another structure than the first one: {message(error)}"
+                "`batch` has another structure than the first one: "
+                f"{why or message(error)}"
             ) from None
         paths = self.treespec.accessors()
         read = [
@@ -186,35 +284,3 @@ def _is_list_of_arrays(node: Any) -> bool:
     if not isinstance(node, list) or not node:
         return False
     return all(isinstance(each, _BYTES) or len(shape_of(each)) > 0 for each in node)
-
-
-def infer_batch(batch: Any) -> tuple[Any, int]:
-    """Return the spec of one example of a wrapped batch, and the length of that batch.
-
-    Raises:
-        SpecError: a leaf cannot be stored, or leaves hold different numbers.
-    """
-    paths, leaves, treespec = flatten_with_paths(batch)
-    fields, lengths = [], []
-    dense = [0 if isinstance(leaf, RaggedLeaf) else leaf for leaf in leaves]
-    arrays = first_arrays(batch, dense, paths, "batch")
-    for path, leaf, array in zip(paths, leaves, arrays, strict=True):
-        if isinstance(leaf, RaggedLeaf):
-            fields.append(leaf.infer())
-            lengths.append(len(leaf))
-            continue
-        if array.ndim == 0:
-            raise SpecError(
-                f"`batch{path}` is a scalar; with batched=True every leaf has the "
-                "batch axis as axis 0. Pass batched=False if upstream yields examples."
-                f"{about_lists(batch, 'batch')}"
-            )
-        fields.append(Field(array.shape[1:], array.dtype))
-        lengths.append(array.shape[0])
-    if any(length != lengths[0] for length in lengths):
-        raise SpecError(
-            f"the leaves of the first batch hold {lengths} examples; they must hold "
-            "the same number. Pass batched=False if upstream yields examples, or say "
-            "which leaves are ragged: `ragged` may be a pytree like a batch."
-        )
-    return stand_for(treespec, fields), lengths[0]
