@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 #include "echobuf/buffer/checkpoint.hpp"
@@ -165,6 +164,33 @@ TEST(Expiry, DamagedWordsOfACheckpointAreRefused) {
     EXPECT_THROW(from_words(damaged, options), std::invalid_argument);
   }
   EXPECT_GT(refused, words.size() / 2);
+}
+
+/// Format 3 is older than the options of today: it had those of losses, too.
+TEST(Expiry, WordsOfAnOlderBuildGoOn) {
+  const std::vector<std::uint64_t> words{
+      3, 0, 6, 4, 3, 1, 7, 0, 16, 0, 0,  0,  0, 4602678819172646912,
+      2, 0, 0, 1, 8, 3, 3, 4, 8,  4, 14, 14, 7, 2,
+      6, 0, 0, 0, 0, 1, 1, 1, 0,  1};
+  BufferOptions options = numbered(6, 4, {3, 1});
+  options.max_staleness = 2;
+  Buffer buffer(options);
+  ASSERT_TRUE(buffer.restore(from_words(words, options)));
+  EXPECT_EQ(to_words(buffer.checkpoint(), options), words);
+  const Ids ids = range(4, 8);
+  const std::vector<std::int64_t> versions{4, 5, 6, 7};
+  const SourceLeaf leaf = leaf_of(ids);
+  std::uint64_t done = 0;
+  ASSERT_EQ(buffer.put(buffer.term(), &leaf, ids.size(), 0, done, Deadline::max(),
+                       nullptr, versions.data()),
+            Status::kOk);
+  buffer.close();
+  Batch batch;
+  ASSERT_EQ(buffer.next(batch), Status::kOk);
+  EXPECT_EQ(field_of<std::uint64_t>(buffer, batch, 0), (Ids{6, 7, 5, 6}));
+  ASSERT_EQ(buffer.next(batch), Status::kOk);
+  EXPECT_EQ(field_of<std::uint64_t>(buffer, batch, 0), (Ids{7}));
+  EXPECT_EQ(buffer.next(batch), Status::kFinished);
 }
 
 TEST(Expiry, OldVersionsPutByManyThreadsAreServedOrExpire) {

@@ -37,13 +37,9 @@ class Books:
         columns = zip(
             batch["id"].tolist(), *(leaf.tolist() for leaf in info), strict=True
         )
-        for number, index, echo, weight, version in columns:
+        for number, index, echo, version in columns:
             assert self.index_of.setdefault(number, index) == index
-            assert (echo, weight, version) == (
-                self.uses[number],
-                1.0,
-                version_of(number),
-            )
+            assert (echo, version) == (self.uses[number], version_of(number))
             self.uses[number] += 1
 
 
