@@ -166,16 +166,6 @@ class Device:
         set_device(self.id)
 
 
-def is_here(what, its_world):
-    """Return whether something can be given back; CuPy complains in a forked child."""
-    if its_world is not world:
-        return False
-    if os.getpid() != world.pid:
-        os.write(2, f"{what}: CUDA_ERROR_NOT_INITIALIZED\n".encode())
-        return False
-    return True
-
-
 # ---- streams
 
 
@@ -212,11 +202,6 @@ class BaseStream:
         device = get_device() if self.device_id == -1 else self.device_id
         with context(device):
             call("cuStreamSynchronize", ctypes.c_void_p(self.ptr))
-
-    def record(self, event):
-        with context(self._check_device()):
-            call("cuEventRecord", event.handle, ctypes.c_void_p(self.ptr))
-        return event
 
 
 class Stream(BaseStream):
@@ -270,22 +255,3 @@ def _stack(device):
 def get_current_stream(device_id=-1):
     device = get_device() if device_id == -1 else device_id
     return _current().get(device, Stream.null)
-
-
-class Event:
-    def __init__(self, block=False, disable_timing=False):
-        self.handle = ctypes.c_void_p()
-        self._device = get_device()
-        self._world = world
-        with context(self._device):
-            flags = int(block) + 2 * int(disable_timing)
-            call("cuEventCreate", ctypes.byref(self.handle), flags)
-
-    def synchronize(self):
-        with context(self._device):
-            call("cuEventSynchronize", self.handle)
-
-    def __del__(self):
-        if is_here("Event.__del__", self._world):
-            with context(self._device):
-                LIBRARY.cuEventDestroy_v2(self.handle)

@@ -139,14 +139,6 @@ def empty(shape, dtype=np.float64):
     return ndarray(shape, dtype)
 
 
-def ascontiguousarray(array):
-    if _is_contiguous(array):
-        return array
-    made = ndarray(array.shape, array.dtype)
-    made[...] = array
-    return made
-
-
 def asarray(array):
     if isinstance(array, ndarray):
         return array
@@ -232,13 +224,11 @@ def compile_using_nvrtc(source, options=()):
 
 cuda = SimpleNamespace(
     Device=fake_cuda.Device,
-    Event=fake_cuda.Event,
     ExternalStream=fake_cuda.ExternalStream,
     MemoryPointer=fake_memory.MemoryPointer,
     Stream=fake_cuda.Stream,
     UnownedMemory=fake_memory.UnownedMemory,
     alloc=fake_memory.alloc,
-    alloc_pinned_memory=fake_memory.pinned_memory,
     get_current_stream=fake_cuda.get_current_stream,
     set_allocator=fake_memory.set_allocator,
     compiler=SimpleNamespace(

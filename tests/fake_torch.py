@@ -9,7 +9,6 @@ have nothing to do with each other; their current device is the same.
 
 from __future__ import annotations
 
-import math
 import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -18,7 +17,6 @@ import numpy as np
 
 import fake_cuda
 import fake_cupy
-import fake_memory
 
 __version__ = "2.13.0+cu130"
 strided = "torch.strided"
@@ -81,16 +79,6 @@ class Tensor:
     def data_ptr(self):
         return self.array.data.ptr
 
-    def detach(self):
-        return self
-
-    def is_contiguous(self):
-        return self.array.flags.c_contiguous
-
-    def contiguous(self):
-        with _cupys_stream(cuda.current_stream(self.device)):
-            return Tensor(fake_cupy.ascontiguousarray(self.array), self.dtype)
-
     def element_size(self):
         return self.array.dtype.itemsize
 
@@ -111,62 +99,7 @@ class Tensor:
             return self.array.get()
 
 
-class HostTensor:
-    """A tensor in pinned host memory."""
-
-    _copied_on = None
-
-    def __init__(self, shape, kind):
-        size = max(math.prod(shape) * kind.numpy.itemsize, 1)
-        memory = fake_memory.pinned_memory(size)
-        count = math.prod(shape)
-        self.array = np.frombuffer(memory, kind.numpy, count).reshape(shape)
-        self.dtype = kind
-
-    def copy_(self, source, *, non_blocking):
-        assert non_blocking
-        array = source.array
-        assert array.flags.c_contiguous
-        stream = cuda.current_stream(source.device)
-        handle = fake_cuda.BaseStream(stream.cuda_stream, stream.device.index)
-        address = self.array.ctypes.data
-        array.data.copy_to_host_async(address, array.nbytes, handle)
-        self._copied_on = handle
-        return self
-
-    def __del__(self):
-        if self._copied_on is not None:  # torch's allocator does not wait: it defers
-            self._copied_on.synchronize()
-
-    def detach(self):
-        return self
-
-    cpu = detach
-
-    def is_floating_point(self):
-        return "float" in self.dtype.name
-
-    def element_size(self):
-        return self.array.dtype.itemsize
-
-    def float(self):
-        made = HostTensor(self.array.shape, globals()["float32"])
-        if self.dtype is bfloat16:
-            words = self.array.view(np.uint16).astype(np.uint32) << 16
-            made.array[...] = words.view(np.float32)
-        else:
-            made.array[...] = self.array
-        return made
-
-    def __array__(self, dtype=None, copy=None):
-        if self.dtype is bfloat16:
-            raise TypeError("Got unsupported ScalarType BFloat16")
-        return self.array
-
-
-def empty(shape, *, dtype, device=None, pin_memory=False):
-    if pin_memory:
-        return HostTensor(shape, dtype)
+def empty(shape, *, dtype, device):
     current = cuda.current_stream(device)
     if device.index in cuda.refuses:
         raise cuda.refuses[device.index]
@@ -218,16 +151,6 @@ class Cuda:
 
     def is_available(self):
         return self.available
-
-    class Event:
-        def record(self, stream):
-            index = stream.device.index
-            with fake_cuda.Device(index):
-                self._event = fake_cuda.Event(disable_timing=True)
-                fake_cuda.BaseStream(stream.cuda_stream, index).record(self._event)
-
-        def synchronize(self):
-            self._event.synchronize()
 
     def is_initialized(self):
         return True
