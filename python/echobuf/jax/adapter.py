@@ -18,7 +18,7 @@ from echobuf.cuda.device import is_simulated
 from echobuf.errors import OptionError
 from echobuf.jax import arrays
 from echobuf.jax.arrays import Placement
-from echobuf.loader.adapter import Adapter
+from echobuf.loader.items import Adapter
 from echobuf.spec import refuse_dtypes
 from echobuf.trees import flatten, map_leaves
 

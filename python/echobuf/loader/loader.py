@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from echobuf.arguments import check_bool
 from echobuf.errors import EchobufError
-from echobuf.loader.adapter import Adapter
 from echobuf.loader.attributes import DataLoaderLike
 from echobuf.loader.epoch import weakly
 from echobuf.loader.epochs import Epochs
+from echobuf.loader.items import Adapter
 from echobuf.loader.plan import Plan
 from echobuf.loader.readers import Reader, choose_reader, is_attached
 from echobuf.loader.starter import EpochStarter

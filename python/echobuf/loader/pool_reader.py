@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer
-from echobuf.loader.adapter import Adapter
 from echobuf.loader.arrivals import (
     ArrivalStates,
     Entered,
@@ -23,8 +22,8 @@ from echobuf.loader.arrivals import (
     Replay,
 )
 from echobuf.loader.feeder import Feeder
-from echobuf.loader.items import Ahead
-from echobuf.loader.readers import FeedRequest
+from echobuf.loader.items import Adapter, Ahead
+from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.source import Order
 from echobuf.loader.upstream import Start
 from echobuf.progress import watching
@@ -41,7 +40,7 @@ _CHUNK = 64  # indices taken from the sampler and submitted together, but
 _CHUNK_S = 0.005  # no longer than this, for samplers that are slow
 
 
-class PoolReader:
+class PoolReader(Reader):
     """A loader's reader that has worker processes; starts them with the first epoch.
 
     Args:
@@ -53,11 +52,9 @@ class PoolReader:
         settings: the same.
         pool: the workers, once they are started; else None.
         is_pool: True: the reader has worker processes.
-        is_attached: False: they are the loader's own.
     """
 
     is_pool = True
-    is_attached = False
 
     def __init__(
         self, settings: WorkerSettings, order: Order, adapter: Adapter
@@ -79,10 +76,6 @@ class PoolReader:
         if self.pool is not None:
             self.pool.supervisor.close()
             self.pool.supervisor.join(time.monotonic() + _CLOSE_TIMEOUT_S)
-
-    def is_ready(self) -> bool:
-        """Return True: an epoch can always be begun without waiting."""
-        return True
 
     def check(self, start: Start) -> Start:
         """Let a worker make the first example, unless that was done before.

@@ -16,10 +16,9 @@ from echobuf.errors import (
     UpstreamError,
     warn_caller,
 )
-from echobuf.loader.adapter import Adapter
 from echobuf.loader.epoch import EpochFeed
 from echobuf.loader.feeder import Feeder, stop_feeding
-from echobuf.loader.items import Ahead, refuse_none
+from echobuf.loader.items import Adapter, Ahead, refuse_none
 from echobuf.loader.plan import Plan
 from echobuf.loader.ragged import BatchReader
 from echobuf.loader.readers import FeedRequest, Reader

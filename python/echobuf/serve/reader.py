@@ -23,7 +23,7 @@ from echobuf.errors import (
 )
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.items import Ahead
-from echobuf.loader.readers import FeedRequest
+from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import Start
 from echobuf.serve import client
@@ -46,7 +46,7 @@ class ServerEpoch:
     base: int
 
 
-class ServerReader:
+class ServerReader(Reader):
     """A loader's reader whose examples, epochs and slots are those of a server.
 
     Iterating it waits for the server's next epoch, and yields that.
@@ -57,13 +57,9 @@ class ServerReader:
             epoch.
 
     Attributes:
-        pool: None: the job has no worker processes.
-        is_pool: False, likewise.
         is_attached: True: to a server.
     """
 
-    pool = None
-    is_pool = False
     is_attached = True
 
     def __init__(

@@ -9,8 +9,7 @@ from echobuf import nodes
 from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import source
-from echobuf.loader.adapter import Adapter
-from echobuf.loader.items import Ahead
+from echobuf.loader.items import Adapter, Ahead
 from echobuf.loader.lengths import count_units
 from echobuf.loader.ragged import BatchReader
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached

@@ -18,7 +18,7 @@ from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field, is_ragged
-from echobuf.loader.adapter import Adapter
+from echobuf.loader.items import Adapter
 from echobuf.loader.ragged import RaggedRequest
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import as_first_array, first_arrays, of_all_leaves, refuse_dtypes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from echobuf import state
 from echobuf.arguments import check_int
 from echobuf.errors import OptionError
-from echobuf.loader.adapter import Adapter
+from echobuf.loader.items import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.ragged import RaggedRequest
 from echobuf.loader.signature import declared, documented
