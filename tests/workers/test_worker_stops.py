@@ -8,7 +8,7 @@ import pytest
 import echobuf
 import worker_data
 from echobuf.buffer import engine_of
-from echobuf.loader.feeder import Feeder
+from echobuf.loader.feeder import ItemFeeder
 from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import Start
 from helpers import Worker, example, make, until
@@ -102,7 +102,7 @@ class Gated:
 
 
 def feed(buffer, items, skipped=0):
-    return Feeder(
+    return ItemFeeder(
         engine_of(buffer),
         UpstreamThread(),
         Start(iter(items), example(0)),

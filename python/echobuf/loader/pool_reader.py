@@ -230,17 +230,8 @@ class WorkerFeeder(Feeder):
             )
         elif entered is not None:
             states = OrderedStates(request.number, offset, self._replay)
-        super().__init__(
-            engine,
-            request.thread,
-            request.start,
-            batched=False,
-            read=_identity,
-            skipped=request.needed,
-            snapshots=None,
-            term=term,
-        )
         self.positions = states
+        super().__init__(engine, request.thread, request.start, term)
 
     def stop(self) -> None:
         """Ask the thread to end, and do not wait for it."""
@@ -249,10 +240,6 @@ class WorkerFeeder(Feeder):
         if not self._ended:
             self._supervisor.abandon(self._term)
         self.stopped.set()
-
-    def to_skip(self) -> int:
-        """Return 0: only indices are skipped, which takes no time."""
-        return 0
 
     def _run(self, start: Start) -> None:
         items, item = start.take()
@@ -303,10 +290,6 @@ def _next_chunk(indices: Iterator[int]) -> npt.NDArray[np.int64]:
         if len(chunk) == _CHUNK or time.monotonic() > end:
             break
     return np.array(chunk, np.int64)
-
-
-def _identity(item: Any) -> Any:
-    return item
 
 
 class SharedBuffer(EchoBuffer):

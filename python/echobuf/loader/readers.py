@@ -11,7 +11,7 @@ from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError
 from echobuf.loader import source
-from echobuf.loader.feeder import Feeder, Sink
+from echobuf.loader.feeder import Feeder, ItemFeeder, Sink
 from echobuf.loader.items import Adapter, Ahead
 from echobuf.loader.ragged import BatchReader
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
@@ -115,7 +115,7 @@ class ThreadReader(Reader):
             start.first = start.items.first
         if request.batch_reader is not None:
             read = request.batch_reader.before(read)
-        return Feeder(
+        return ItemFeeder(
             engine,
             request.thread,
             start,

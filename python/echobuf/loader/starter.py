@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -24,7 +23,7 @@ from echobuf.loader.ragged import BatchReader
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.states import Positions, Snapshots
 from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import EpochSetter, Start, Upstream
+from echobuf.loader.upstream import EpochSetter, Start, Upstream, begin_upstream
 from echobuf.resources import enough
 from echobuf.state import UpstreamState
 
@@ -246,9 +245,9 @@ class EpochStarter:
             looks_ahead and self.buffer is None,
         )
         if self._reader.is_attached:  # its wait for a server ends with Ctrl-C
-            return _begin_upstream(*args)
+            return begin_upstream(*args)
         with self._enough():
-            return self._thread.begin(_begin_upstream, *args)
+            return self._thread.begin(begin_upstream, *args)
 
     def _open(
         self, start: Start, number: int, resume: state.State | None
@@ -365,22 +364,3 @@ class EpochStarter:
             pool=self._reader.pool,
             describe_wait=self._reader.describe_wait,
         )
-
-
-def _begin_upstream(
-    upstream: Upstream,
-    reader: Reader,
-    state: UpstreamState | None,
-    looks_ahead: bool,
-) -> Start:
-    """Begin an epoch of upstream; holds no more of the loader than it needs."""
-    process = os.getpid()
-    start = upstream.begin(state, reader.describe_wait)
-    if start.error is not None and os.getpid() != process:
-        raise start.error  # in a child that upstream has forked, which ends with it
-    if looks_ahead and start.items is not None:
-        start.items = Ahead(start.items, start.first)
-    try:
-        return reader.check(start)
-    finally:
-        del start  # its error holds this frame

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echobuf.errors import StateError, UpstreamError
+from echobuf.loader.items import Ahead
 from echobuf.loader.source import (
     Order,
     Sampled,
@@ -21,6 +23,9 @@ from echobuf.loader.source import (
 from echobuf.loader.states import as_stateful, place, refused
 from echobuf.progress import watching
 from echobuf.state import UPSTREAM_KEY, State, UpstreamState
+
+if TYPE_CHECKING:
+    from echobuf.loader.readers import Reader
 
 
 def describe_next() -> str:
@@ -174,6 +179,37 @@ class Upstream:
                 "as a list, a DataLoader, or a class with a generator as `__iter__`."
             )
         )
+
+
+def begin_upstream(
+    upstream: Upstream,
+    reader: Reader,
+    state: UpstreamState | None,
+    looks_ahead: bool,
+) -> Start:
+    """Begin an epoch of upstream, on its thread.
+
+    A function, which holds no more of the loader than it needs.
+
+    Args:
+        upstream: that is iterated.
+        reader: makes examples of what it yields.
+        state: that upstream goes on from.
+        looks_ahead: items are looked at before they are put.
+
+    Raises:
+        UpstreamError: as `Upstream.begin`.
+    """
+    process = os.getpid()
+    start = upstream.begin(state, reader.describe_wait)
+    if start.error is not None and os.getpid() != process:
+        raise start.error  # in a child that upstream has forked, which ends with it
+    if looks_ahead and start.items is not None:
+        start.items = Ahead(start.items, start.first)
+    try:
+        return reader.check(start)
+    finally:
+        del start  # its error holds this frame
 
 
 class EpochSetter:

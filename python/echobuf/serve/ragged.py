@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from echobuf.arguments import check_int
@@ -11,12 +11,10 @@ from echobuf.errors import CapacityError, OptionError
 from echobuf.loader import source
 from echobuf.loader.items import (
     MOST_AHEAD,
-    Ahead,
     infer_batch,
     infer_ragged_example,
 )
 from echobuf.loader.ragged import BatchReader, RaggedRequest, find_batch_reader
-from echobuf.loader.upstream import Start
 from echobuf.spec import make_spec
 
 LARGEST = 4  # examples in `payload_bytes`, as the core has it
@@ -35,11 +33,6 @@ class RaggedServing:
 
     payload_bytes: int
     request: RaggedRequest
-
-    def ahead(self, start: Start) -> Start:
-        """Return an epoch that was begun, whose items can be looked at."""
-        assert start.items is not None
-        return replace(start, items=Ahead(start.items, start.first))
 
     def batch_reader(self, upstream: Any, first: Any) -> BatchReader:
         """Return the reader of batches like the first one of upstream.

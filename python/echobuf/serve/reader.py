@@ -293,16 +293,7 @@ class ServerFeeder(Feeder):
         self._epoch = epoch
         self._held = held
         self._engine = engine
-        super().__init__(
-            engine,
-            thread,
-            Start(),
-            batched=False,
-            read=_identity,
-            skipped=0,
-            snapshots=None,
-            term=reader.term(),
-        )
+        super().__init__(engine, thread, Start(), reader.term())
 
     def stop(self) -> None:
         """Ask the thread to end, and do not wait for it.

@@ -14,7 +14,7 @@ from echobuf.loader.lengths import count_units
 from echobuf.loader.ragged import BatchReader
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import EpochSetter, Start, Upstream
+from echobuf.loader.upstream import EpochSetter, Start, Upstream, begin_upstream
 from echobuf.metadata import warn_of_lost
 from echobuf.resources import Signal, enough
 from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec
@@ -82,7 +82,8 @@ class ServerUpstream:
             UpstreamError: upstream yields nothing, or raises.
             SpecError: the first item cannot be stored.
         """
-        start = self.begin(0)
+        looks_ahead = self._ragged is not None and not self._batched
+        start = self.begin(0, looks_ahead=looks_ahead)
         if start.items is None:
             raise UpstreamError("upstream yields nothing in its first epoch.")
         first = self.reader.first_item(start)
@@ -92,34 +93,36 @@ class ServerUpstream:
             infer = functools.partial(fixed_tree, batched=self._batched)
             spec, adapter = read_spec(first, infer)
         else:
-            start, spec, adapter = self._first_ragged(self._ragged, start, first)
+            spec, adapter = self._first_ragged(self._ragged, start, first)
         if not self.reader.is_pool:
             self.reader = ThreadReader(adapter)
         return start, spec
 
     def _first_ragged(
         self, ragged: RaggedServing, start: Start, first: Any
-    ) -> tuple[Start, ExampleSpec, Adapter]:
+    ) -> tuple[ExampleSpec, Adapter]:
         more, boxed = iter(()), None
         if self._batched:
             self._batch_reader = ragged.batch_reader(self._upstream.iterable, first)
             boxed = self._batch_reader.wrap(first)
-        else:
-            start = ragged.ahead(start)
-            assert isinstance(start.items, Ahead)
+        elif isinstance(start.items, Ahead):
             more = self._thread.iterate(
                 self.reader.look(start.items, most_ahead(self._window))
             )
         infer = ragged.inference(more, batched=self._batched)
         try:
-            return start, *read_spec(first, infer, boxed=boxed)
+            return read_spec(first, infer, boxed=boxed)
         except OptionError:  # of too few examples, perhaps
             if isinstance(start.items, Ahead):
                 start.items.raise_error()
             raise
 
-    def begin(self, number: int) -> Start:
+    def begin(self, number: int, *, looks_ahead: bool = False) -> Start:
         """Begin an epoch.
+
+        Args:
+            number: of the epoch.
+            looks_ahead: items are looked at before they are put.
 
         Raises:
             UpstreamError: upstream raises, or gives no further epoch.
@@ -130,8 +133,9 @@ class ServerUpstream:
             raise UpstreamError(
                 f"`set_epoch({number})` of upstream raised {describe(error)}"
             ) from error
-        start = self._thread.begin(self._upstream.begin)
-        start = self._thread.call(self.reader.check, start)
+        start = self._thread.begin(
+            begin_upstream, self._upstream, self.reader, None, looks_ahead
+        )
         if start.error is not None:
             raise UpstreamError(
                 f"upstream failed: {describe(start.error)}"
