@@ -10,7 +10,7 @@ import worker_data
 from echobuf.buffer import engine_of
 from echobuf.loader.feeder import ItemFeeder
 from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import Start
+from echobuf.loader.upstream import UpstreamStart
 from helpers import Worker, example, make, until
 from worker_data import Numbers, Troubled, UntilThere, ids, load
 
@@ -105,7 +105,7 @@ def feed(buffer, items, skipped=0):
     return ItemFeeder(
         engine_of(buffer),
         UpstreamThread(),
-        Start(iter(items), example(0)),
+        UpstreamStart(iter(items), example(0)),
         batched=False,
         read=lambda item: item,
         skipped=skipped,

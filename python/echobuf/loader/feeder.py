@@ -24,9 +24,8 @@ from echobuf.errors import (
 )
 from echobuf.loader.items import length_of, skip
 from echobuf.loader.states import Positions, Snapshots
-from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import Start
-from echobuf.progress import Wait
+from echobuf.loader.thread import UpstreamThread, wait_for_end
+from echobuf.loader.upstream import UpstreamStart
 from echobuf.resources import Signal, members
 
 _END = object()
@@ -91,7 +90,7 @@ class Feeder(ABC):
     positions: Positions | None = None
 
     def __init__(
-        self, sink: Sink, thread: UpstreamThread, start: Start, term: int
+        self, sink: Sink, thread: UpstreamThread, start: UpstreamStart, term: int
     ) -> None:
         self._sink = sink
         self._term = term
@@ -124,10 +123,7 @@ class Feeder(ABC):
         if timeout is not None:
             self._task.join(timeout)
             return not self._task.is_alive()
-        wait = Wait("end")
-        while self._task.is_alive():
-            self._task.join(0.1)
-            wait.tick(lambda: "upstream's current `next` to return, to end it")
+        wait_for_end(self._task.is_alive, self._task.join)
         return True
 
     def end(self) -> None:
@@ -148,7 +144,7 @@ class Feeder(ABC):
         return self._task.is_alive()
 
     @abstractmethod
-    def _run(self, start: Start) -> None:
+    def _run(self, start: UpstreamStart) -> None:
         """Feed the epoch, on the thread."""
 
 
@@ -169,7 +165,7 @@ class ItemFeeder(Feeder):
         self,
         sink: Sink,
         thread: UpstreamThread,
-        start: Start,
+        start: UpstreamStart,
         *,
         batched: bool,
         read: Callable[[Any], Any],
@@ -190,7 +186,7 @@ class ItemFeeder(Feeder):
         """Return how many examples before a loaded state are still to come."""
         return self._skipped
 
-    def _run(self, start: Start) -> None:
+    def _run(self, start: UpstreamStart) -> None:
         items, item = start.take()
         try:
             while item is not _END and not self.stopped.is_set():

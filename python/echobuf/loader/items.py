@@ -27,7 +27,7 @@ from echobuf.trees import (
 MOST_AHEAD = 256  # items that are looked at, so that their lengths are seen to vary
 
 
-class Ahead(Iterator[Any]):
+class LookAhead(Iterator[Any]):
     """Items of upstream, some of which have been taken already.
 
     Args:
@@ -292,7 +292,7 @@ class Adapter:
         self.learn(item)
         return item
 
-    def reader(self) -> Callable[[Any], Any]:
+    def decoder(self) -> Callable[[Any], Any]:
         """Return a function that converts items into the form that the buffer takes."""
         return _as_it_is
 

@@ -22,10 +22,10 @@ from echobuf.loader.arrivals import (
     Replay,
 )
 from echobuf.loader.feeder import Feeder
-from echobuf.loader.items import Adapter, Ahead
+from echobuf.loader.items import Adapter, LookAhead
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.source import Order
-from echobuf.loader.upstream import Start
+from echobuf.loader.upstream import UpstreamStart
 from echobuf.progress import watching
 from echobuf.resources import enough
 from echobuf.state import ENTERED_KEY
@@ -77,7 +77,7 @@ class PoolReader(Reader):
             self.pool.supervisor.close()
             self.pool.supervisor.join(time.monotonic() + _CLOSE_TIMEOUT_S)
 
-    def check(self, start: Start) -> Start:
+    def check(self, start: UpstreamStart) -> UpstreamStart:
         """Let a worker make the first example, unless that was done before.
 
         Raises:
@@ -90,7 +90,7 @@ class PoolReader(Reader):
             with watching("first item", lambda: f"item {start.first}, the first one"):
                 self._example = self._make(start.first)
         except Exception as error:
-            return Start(error=error)
+            return UpstreamStart(error=error)
         self._has_example = True
         return start
 
@@ -139,11 +139,11 @@ class PoolReader(Reader):
         begun = _drop(self._begun)
         join_all(begun, PATIENCE_S)
 
-    def first_item(self, start: Start) -> Any:
+    def first_item(self, start: UpstreamStart) -> Any:
         """Return the first example, from which the spec is inferred."""
         return self._example
 
-    def look(self, items: Ahead, most: int) -> Iterator[Any]:
+    def look(self, items: LookAhead, most: int) -> Iterator[Any]:
         """Let a worker make the next examples; workers make them again."""
         for index in items.look(most):
             try:
@@ -241,7 +241,7 @@ class WorkerFeeder(Feeder):
             self._supervisor.abandon(self._term)
         self.stopped.set()
 
-    def _run(self, start: Start) -> None:
+    def _run(self, start: UpstreamStart) -> None:
         items, item = start.take()
         is_all = False
         try:

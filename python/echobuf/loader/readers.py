@@ -12,12 +12,12 @@ from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError
 from echobuf.loader import source
 from echobuf.loader.feeder import Feeder, ItemFeeder, Sink
-from echobuf.loader.items import Adapter, Ahead
-from echobuf.loader.ragged import BatchReader
+from echobuf.loader.items import Adapter, LookAhead
+from echobuf.loader.ragged import BatchDecoder
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
 from echobuf.loader.states import Snapshots
 from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import Start, describe_next
+from echobuf.loader.upstream import UpstreamStart, describe_next
 from echobuf.state import State
 
 if TYPE_CHECKING:
@@ -34,18 +34,18 @@ class FeedRequest:
         needed: index of the first fresh example that the buffer needs.
         batched: items hold examples stacked on axis 0.
         snapshots: take upstream's state between items; None if it has none.
-        batch_reader: reads batches with ragged leaves; None where none are.
+        batch_decoder: decodes batches with ragged leaves; None where none are.
         number: of the epoch.
         resume: the position that it goes on from; None: at its start.
         told: the epoch that `set_epoch` of upstream was told last; None if none was.
     """
 
     thread: UpstreamThread
-    start: Start
+    start: UpstreamStart
     needed: int = 0
     batched: bool = False
     snapshots: Snapshots | None = None
-    batch_reader: BatchReader | None = None
+    batch_decoder: BatchDecoder | None = None
     number: int = 0
     resume: State | None = None
     told: int | None = None
@@ -69,15 +69,15 @@ class Reader(ABC):
         """Return True if an epoch can be begun without waiting."""
         return True
 
-    def check(self, start: Start) -> Start:
+    def check(self, start: UpstreamStart) -> UpstreamStart:
         """Return the start of an epoch, or its error where no example can be made."""
         return start
 
-    def first_item(self, start: Start) -> Any:
+    def first_item(self, start: UpstreamStart) -> Any:
         """Return the first item of an epoch that was begun, to infer the spec from."""
         return start.first
 
-    def look(self, items: Ahead, most: int) -> Iterator[Any]:
+    def look(self, items: LookAhead, most: int) -> Iterator[Any]:
         """Yield the items after the first, up to `most`, which come again."""
         return items.look(most)
 
@@ -110,11 +110,11 @@ class ThreadReader(Reader):
 
     def feed(self, engine: Sink, request: FeedRequest) -> Feeder:
         """Begin; the examples that are not needed are skipped."""
-        start, read = request.start, self._adapter.reader()
-        if isinstance(start.items, Ahead):
+        start, read = request.start, self._adapter.decoder()
+        if isinstance(start.items, LookAhead):
             start.first = start.items.first
-        if request.batch_reader is not None:
-            read = request.batch_reader.before(read)
+        if request.batch_decoder is not None:
+            read = request.batch_decoder.before(read)
         return ItemFeeder(
             engine,
             request.thread,

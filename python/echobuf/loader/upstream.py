@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from echobuf.errors import StateError, UpstreamError
-from echobuf.loader.items import Ahead
+from echobuf.loader.items import LookAhead
 from echobuf.loader.source import (
     Order,
     Sampled,
@@ -34,7 +34,7 @@ def describe_next() -> str:
 
 
 @dataclass
-class Start:
+class UpstreamStart:
     """The result of beginning an epoch of upstream.
 
     Attributes:
@@ -102,7 +102,7 @@ class Upstream:
         self,
         state: UpstreamState | None = None,
         describe: Callable[[], str] = describe_next,
-    ) -> Start:
+    ) -> UpstreamStart:
         """Call `iter(upstream)` and takes the first item.
 
         Args:
@@ -128,13 +128,15 @@ class Upstream:
             stateful.unload()  # nothing is left there: what comes begins anew
         return self._begin(None, describe)
 
-    def _begin(self, state: UpstreamState | None, describe: Callable[[], str]) -> Start:
+    def _begin(
+        self, state: UpstreamState | None, describe: Callable[[], str]
+    ) -> UpstreamStart:
         try:
             items = iter(self.iterable)
         except Exception as error:
             if state is not None:
                 raise refused(self.iterable, error) from error
-            return Start(error=error)
+            return UpstreamStart(error=error)
         is_again = self._is_again(items)
         if is_again and is_one_shot(items):
             raise self._one_shot_error()
@@ -149,10 +151,10 @@ class Upstream:
         except StopIteration:
             if is_again:
                 raise self._one_shot_error() from None
-            return Start()
+            return UpstreamStart()
         except Exception as error:
-            return Start(error=error)
-        return Start(items, first, offset=offset, state=state)
+            return UpstreamStart(error=error)
+        return UpstreamStart(items, first, offset=offset, state=state)
 
     def _is_again(self, items: Iterator[Any]) -> bool:
         """Return True if `items` was the last epoch's iterator too; note it.
@@ -186,7 +188,7 @@ def begin_upstream(
     reader: Reader,
     state: UpstreamState | None,
     looks_ahead: bool,
-) -> Start:
+) -> UpstreamStart:
     """Begin an epoch of upstream, on its thread.
 
     A function, which holds no more of the loader than it needs.
@@ -205,14 +207,14 @@ def begin_upstream(
     if start.error is not None and os.getpid() != process:
         raise start.error  # in a child that upstream has forked, which ends with it
     if looks_ahead and start.items is not None:
-        start.items = Ahead(start.items, start.first)
+        start.items = LookAhead(start.items, start.first)
     try:
         return reader.check(start)
     finally:
         del start  # its error holds this frame
 
 
-class EpochSetter:
+class EpochForwarder:
     """The parts of upstream with `set_epoch`, and the epoch that they are in.
 
     Attributes:

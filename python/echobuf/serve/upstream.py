@@ -9,12 +9,17 @@ from echobuf import nodes
 from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import source
-from echobuf.loader.items import Adapter, Ahead
+from echobuf.loader.items import Adapter, LookAhead
 from echobuf.loader.lengths import count_units
-from echobuf.loader.ragged import BatchReader
+from echobuf.loader.ragged import BatchDecoder
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import EpochSetter, Start, Upstream, begin_upstream
+from echobuf.loader.upstream import (
+    EpochForwarder,
+    Upstream,
+    UpstreamStart,
+    begin_upstream,
+)
 from echobuf.metadata import warn_of_lost
 from echobuf.resources import Signal, enough
 from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec
@@ -69,13 +74,13 @@ class ServerUpstream:
         upstream, self.reader = choice.upstream, choice.reader
         self._batched = source.yields_batches(upstream) if batched is None else batched
         self._upstream = Upstream(upstream)
-        self._epoch_setter = EpochSetter(upstream)
+        self._epoch_setter = EpochForwarder(upstream)
         self._ragged = ragged
         self._window = window
-        self._batch_reader: BatchReader | None = None  # from the first item on
+        self._batch_decoder: BatchDecoder | None = None  # from the first item on
         self._thread = UpstreamThread()
 
-    def first(self) -> tuple[Start, ExampleSpec]:
+    def first(self) -> tuple[UpstreamStart, ExampleSpec]:
         """Begin the first epoch; return it, and the spec of its examples.
 
         Raises:
@@ -99,13 +104,13 @@ class ServerUpstream:
         return start, spec
 
     def _first_ragged(
-        self, ragged: RaggedServing, start: Start, first: Any
+        self, ragged: RaggedServing, start: UpstreamStart, first: Any
     ) -> tuple[ExampleSpec, Adapter]:
         more, boxed = iter(()), None
         if self._batched:
-            self._batch_reader = ragged.batch_reader(self._upstream.iterable, first)
-            boxed = self._batch_reader.wrap(first)
-        elif isinstance(start.items, Ahead):
+            self._batch_decoder = ragged.batch_decoder(self._upstream.iterable, first)
+            boxed = self._batch_decoder.wrap(first)
+        elif isinstance(start.items, LookAhead):
             more = self._thread.iterate(
                 self.reader.look(start.items, most_ahead(self._window))
             )
@@ -113,11 +118,11 @@ class ServerUpstream:
         try:
             return read_spec(first, infer, boxed=boxed)
         except OptionError:  # of too few examples, perhaps
-            if isinstance(start.items, Ahead):
+            if isinstance(start.items, LookAhead):
                 start.items.raise_error()
             raise
 
-    def begin(self, number: int, *, looks_ahead: bool = False) -> Start:
+    def begin(self, number: int, *, looks_ahead: bool = False) -> UpstreamStart:
         """Begin an epoch.
 
         Args:
@@ -155,7 +160,7 @@ class ServerUpstream:
             return None
 
     def feed(
-        self, ring: SharedRing, start: Start, skipped: int, stopped: Signal
+        self, ring: SharedRing, start: UpstreamStart, skipped: int, stopped: Signal
     ) -> None:
         """Put an epoch, without its first `skipped` examples; return when done."""
         ring.begin_epoch()
@@ -167,7 +172,7 @@ class ServerUpstream:
             start,
             skipped,
             self._batched,
-            batch_reader=self._batch_reader,
+            batch_decoder=self._batch_decoder,
             told=self._epoch_setter.number,
         )
         with enough("the upstream of a server", "make `num_workers` smaller"):

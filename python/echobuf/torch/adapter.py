@@ -264,12 +264,12 @@ class TorchAdapter(Adapter):
             for leaf, carried in zip(leaves, self._dtypes, strict=True)
         ]
         try:
-            return self.reader()(item)
+            return self.decoder()(item)
         except SpecError:  # of a tensor; other leaves may be at fault, too
             first_arrays(item, leaves, self._paths, "example", _to_first_array)
             raise
 
-    def reader(self) -> Callable[[Any], Any]:
+    def decoder(self) -> Callable[[Any], Any]:
         """Return a function that reads an item whose leaves are those of the first."""
         return functools.partial(
             read_item, self._treespec, self._first_dtypes, self._paths
