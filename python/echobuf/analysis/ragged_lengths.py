@@ -83,9 +83,7 @@ class LengthReader:
             upstream yields examples.
     """
 
-    def __init__(
-        self, find_batch_decoder: Callable[[Any], BatchDecoder] | None
-    ) -> None:
+    def __init__(self, find: Callable[[Any], BatchDecoder] | None) -> None:
         self._find = find
         self._decoder: BatchDecoder | None = None
         self._treespec: Any = None

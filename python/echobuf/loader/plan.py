@@ -114,7 +114,7 @@ class Plan:
             arguments["window"] = _default_window(size, arguments["factor"])
 
     def batch_decoder(self, first: Any) -> BatchDecoder | None:
-        """Return the reader of batches with ragged leaves; None where none are.
+        """Return the decoder of batches with ragged leaves; None where none are.
 
         Raises:
             OptionError: `ragged` is not like a batch.
