@@ -31,8 +31,9 @@ class SpecError(EchobufError, ValueError):
             ...
         echobuf.errors.SpecError: `example['x']` has shape [3]; the spec says [2].
         Examples have one shape: resize images, pad sequences with `np.pad(x, (0,
-        length - len(x)))`. Or let the length vary: say `payload_bytes=` and
-        `ragged='packed'` to a loader, make axis 0 of a buffer's Field None.
+        length - len(x)))`. Or let the length vary: `payload_bytes=` and
+        `ragged='packed'` of a loader, `Field((None, *x.shape[1:]), x.dtype)` in the
+        spec of a buffer.
     """
 
 
@@ -113,8 +114,9 @@ class ItemError(UpstreamError, SpecError):
         echobuf.errors.ItemError: item 1 of upstream does not fit the first one:
         `example` has shape [3]; the spec says [2]. Examples have one shape: resize
         images, pad sequences with `np.pad(x, (0, length - len(x)))`. Or let the
-        length vary: say `payload_bytes=` and `ragged='packed'` to a loader, make
-        axis 0 of a buffer's Field None. If upstream yields batches: batched=True.
+        length vary: `payload_bytes=` and `ragged='packed'` of a loader,
+        `Field((None, *x.shape[1:]), x.dtype)` in the spec of a buffer. If upstream
+        yields batches: batched=True.
     """
 
 

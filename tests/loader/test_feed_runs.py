@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import echobuf
 from echobuf.buffer import engine_of
-from echobuf.loader.feeder import Feeder
+from echobuf.loader.feeder import ItemFeeder
 from helpers import WAIT_S, Worker
 from opened_states import opened
 
@@ -122,11 +122,11 @@ class OneByOne:
     """The slow reference: within it the core looks at no item before Python."""
 
     def __enter__(self):
-        self._own = Feeder.most_at_once
-        Feeder.most_at_once = lambda feeder: 0
+        self._own = ItemFeeder.most_at_once
+        ItemFeeder.most_at_once = lambda feeder: 0
 
     def __exit__(self, *_):
-        Feeder.most_at_once = self._own
+        ItemFeeder.most_at_once = self._own
 
 
 def check(make, *, ahead=False, **kwargs):

@@ -56,7 +56,7 @@ def draw_until_ahead(loader):
     """Return an iterator whose next epoch has begun, and the batches that it served."""
     epoch, served = iter(loader), []
     starter = internals_of(loader).starter
-    while starter.ahead is None:
+    while starter.early is None:
         if starter.buffer is not None and engine_of(starter.buffer).is_draining():
             until(starter.reader.is_ready)  # the server may be slow to begin it
         served += ids_of(next(epoch))

@@ -8,9 +8,9 @@ import pytest
 import echobuf
 import worker_data
 from echobuf.buffer import engine_of
-from echobuf.loader.feeder import Feeder
+from echobuf.loader.feeder import ItemFeeder
 from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import Start
+from echobuf.loader.upstream import UpstreamStart
 from helpers import Worker, example, make, until
 from worker_data import Numbers, Troubled, UntilThere, ids, load
 
@@ -102,10 +102,10 @@ class Gated:
 
 
 def feed(buffer, items, skipped=0):
-    return Feeder(
+    return ItemFeeder(
         engine_of(buffer),
         UpstreamThread(),
-        Start(iter(items), example(0)),
+        UpstreamStart(iter(items), example(0)),
         batched=False,
         read=lambda item: item,
         skipped=skipped,

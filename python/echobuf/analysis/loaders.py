@@ -213,7 +213,7 @@ class LoaderSource:
         ragged: the loader's arguments for ragged leaves; empty without such leaves.
         kind: class of the loader, where it has ragged leaves.
         with_info: whether the step gets batches with their infos.
-        batch_reader: returns the reader for batches like the first one of upstream.
+        batch_decoder: returns the reader for batches like the first one of upstream.
     """
 
     upstream: Any
@@ -228,7 +228,7 @@ class LoaderSource:
     ragged: dict[str, Any] = field(default_factory=dict)
     kind: type[EchoLoader] | None = None
     with_info: bool = False
-    batch_reader: Callable[[Any], Any] | None = None
+    batch_decoder: Callable[[Any], Any] | None = None
 
 
 class WorkerBatches:
@@ -347,7 +347,7 @@ def unwrap(loader: EchoLoader) -> LoaderSource:
         _ragged_arguments(plan, nested=internals.adapter.nested),
         _kind_of(loader) if plan.ragged is not None else None,
         options.with_info,
-        plan.batch_reader if batched else None,
+        plan.batch_decoder if batched else None,
     )
 
 

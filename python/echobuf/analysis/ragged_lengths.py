@@ -13,7 +13,7 @@ import optree
 
 from echobuf._engine.ragged_forms import RaggedLeaf, bytes_as_array
 from echobuf.field import is_ragged, row_bytes
-from echobuf.loader.ragged import BatchReader
+from echobuf.loader.ragged import BatchDecoder
 from echobuf.spec import Spec, shape_of
 from echobuf.trees import NAMESPACE
 
@@ -79,13 +79,13 @@ class LengthReader:
     """A reader of the lengths of what upstream yields.
 
     Args:
-        find_batch_reader: returns the reader for batches like the first one; None where
+        find: returns the decoder for batches like the first one; None where
             upstream yields examples.
     """
 
-    def __init__(self, find_batch_reader: Callable[[Any], BatchReader] | None) -> None:
-        self._find = find_batch_reader
-        self._reader: BatchReader | None = None
+    def __init__(self, find: Callable[[Any], BatchDecoder] | None) -> None:
+        self._find = find
+        self._decoder: BatchDecoder | None = None
         self._treespec: Any = None
         self._rows: list[tuple[int, ...]] = []  # of each example, of each leaf
 
@@ -141,9 +141,9 @@ class LengthReader:
 
     def _wrapped(self, batch: Any) -> list[Any]:
         assert self._find is not None
-        if self._reader is None:
-            self._reader = self._find(batch)
-        return optree.tree_leaves(self._reader.wrap(batch), namespace=NAMESPACE)
+        if self._decoder is None:
+            self._decoder = self._find(batch)
+        return optree.tree_leaves(self._decoder.wrap(batch), namespace=NAMESPACE)
 
 
 def _length(leaf: Any) -> int:

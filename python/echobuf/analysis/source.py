@@ -108,7 +108,7 @@ class Source:
         self._lengths: LengthReader | None = None
         self._of_loader = batch_size
         if ragged is not None:
-            self._lengths = LengthReader(ragged.batch_reader)
+            self._lengths = LengthReader(ragged.batch_decoder)
             self.batch_size = 0 if self._packs else batch_size or 0
         self._kept_examples = 0
         self._last: weakref.ref[Any] | None = None

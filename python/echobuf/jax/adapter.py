@@ -18,7 +18,7 @@ from echobuf.cuda.device import is_simulated
 from echobuf.errors import OptionError
 from echobuf.jax import arrays
 from echobuf.jax.arrays import Placement
-from echobuf.loader.adapter import Adapter
+from echobuf.loader.items import Adapter
 from echobuf.spec import refuse_dtypes
 from echobuf.trees import flatten, map_leaves
 
@@ -39,11 +39,11 @@ class ItemAdapter(Adapter):
         """Read the first item, and register its containers."""
         self.learn(item)
         self._has_tensors = _has_tensors(item)
-        return self.reader()(item)
+        return self.decoder()(item)
 
-    def reader(self) -> Callable[[Any], Any]:
+    def decoder(self) -> Callable[[Any], Any]:
         """Return a function that reads tensors of torch's that NumPy cannot read."""
-        return _read_tensors if self._has_tensors else super().reader()
+        return _read_tensors if self._has_tensors else super().decoder()
 
 
 class JaxAdapter(ItemAdapter):

@@ -9,7 +9,7 @@ import jax
 
 from echobuf.jax.adapter import JaxAdapter
 from echobuf.jax.arrays import Placement, find_placement
-from echobuf.loader.adapter import Adapter
+from echobuf.loader.items import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.signature import declared, documented
 from echobuf.options import Factor, Unit

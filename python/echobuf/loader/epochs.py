@@ -18,7 +18,7 @@ from echobuf.loader.epoch import EpochFeed, EpochIterator, weakly
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.states import locate, with_end, with_upstream
 from echobuf.loader.thread import closed_error
-from echobuf.loader.upstream import EpochSetter
+from echobuf.loader.upstream import EpochForwarder
 
 
 class Epochs:
@@ -37,7 +37,7 @@ class Epochs:
     """
 
     def __init__(
-        self, starter: EpochStarter, setter: EpochSetter, *, overlap: bool
+        self, starter: EpochStarter, setter: EpochForwarder, *, overlap: bool
     ) -> None:
         self._starter = starter
         self._setter = setter

@@ -8,6 +8,7 @@ import functools
 import os
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
@@ -23,9 +24,8 @@ from echobuf.errors import (
 )
 from echobuf.loader.items import length_of, skip
 from echobuf.loader.states import Positions, Snapshots
-from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import Start
-from echobuf.progress import Wait
+from echobuf.loader.thread import UpstreamThread, wait_for_end
+from echobuf.loader.upstream import UpstreamStart
 from echobuf.resources import Signal, members
 
 _END = object()
@@ -68,8 +68,8 @@ class Sink(Protocol):
         """Fail the epoch of that term, if it is still open, without an error."""
 
 
-class Feeder:
-    """A call on upstream's thread that feeds one epoch of upstream into a ring.
+class Feeder(ABC):
+    """A call on upstream's thread that feeds one epoch into a ring.
 
     It holds neither the loader nor the loop that draws, so dropping those ends it: at
     once while it waits for room, else when upstream's current call returns. The exit of
@@ -79,11 +79,7 @@ class Feeder:
         sink: open, for this epoch.
         thread: of upstream.
         start: of upstream; its items are let go of on the thread.
-        batched: items hold examples stacked on axis 0.
-        read: brings an item into the form that the buffer takes.
-        skipped: examples at the start that a resumed buffer does not need.
-        snapshots: take upstream's state between items; None if it has none.
-        term: of the epoch in the buffer; by default the one that is open.
+        term: of the epoch in the buffer.
 
     Attributes:
         stopped: set by `stop`; the thread then takes no further item.
@@ -91,29 +87,14 @@ class Feeder:
             is to be added.
     """
 
+    positions: Positions | None = None
+
     def __init__(
-        self,
-        sink: Sink,
-        thread: UpstreamThread,
-        start: Start,
-        *,
-        batched: bool,
-        read: Callable[[Any], Any],
-        skipped: int,
-        snapshots: Snapshots | None,
-        term: int | None = None,
+        self, sink: Sink, thread: UpstreamThread, start: UpstreamStart, term: int
     ) -> None:
         self._sink = sink
-        self._term = sink.term() if term is None else term
+        self._term = term
         self._process = os.getpid()
-        # Of items that the core takes as they are; no call of Python's in between.
-        self._put_all = functools.partial(sink.put_all, batched, self._term)
-        self._batched = batched
-        self._read = read
-        self._count = 0  # items that upstream has yielded
-        self._skipped = skipped
-        self._snapshots = snapshots
-        self.positions: Positions | None = snapshots
         self.stopped = Signal()
         self._task = thread.last(self._run, start)
         self._ended = False
@@ -142,10 +123,7 @@ class Feeder:
         if timeout is not None:
             self._task.join(timeout)
             return not self._task.is_alive()
-        wait = Wait("end")
-        while self._task.is_alive():
-            self._task.join(0.1)
-            wait.tick(lambda: "upstream's current `next` to return, to end it")
+        wait_for_end(self._task.is_alive, self._task.join)
         return True
 
     def end(self) -> None:
@@ -159,13 +137,56 @@ class Feeder:
 
     def to_skip(self) -> int:
         """Return how many examples before a loaded state are still to come."""
-        return self._skipped
+        return 0
 
     def is_alive(self) -> bool:
         """Return True while the thread feeds the epoch."""
         return self._task.is_alive()
 
-    def _run(self, start: Start) -> None:
+    @abstractmethod
+    def _run(self, start: UpstreamStart) -> None:
+        """Feed the epoch, on the thread."""
+
+
+class ItemFeeder(Feeder):
+    """A feeder of what upstream yields; otherwise as `Feeder`.
+
+    Args:
+        sink: open, for this epoch.
+        thread: of upstream.
+        start: of upstream.
+        batched: items hold examples stacked on axis 0.
+        read: brings an item into the form that the buffer takes.
+        skipped: examples at the start that a resumed buffer does not need.
+        snapshots: take upstream's state between items; None if it has none.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        thread: UpstreamThread,
+        start: UpstreamStart,
+        *,
+        batched: bool,
+        read: Callable[[Any], Any],
+        skipped: int,
+        snapshots: Snapshots | None,
+    ) -> None:
+        term = sink.term()
+        # Of items that the core takes as they are; no call of Python's in between.
+        self._put_all = functools.partial(sink.put_all, batched, term)
+        self._batched = batched
+        self._read = read
+        self._count = 0  # items that upstream has yielded
+        self._skipped = skipped
+        self.positions = self._snapshots = snapshots
+        super().__init__(sink, thread, start, term)
+
+    def to_skip(self) -> int:
+        """Return how many examples before a loaded state are still to come."""
+        return self._skipped
+
+    def _run(self, start: UpstreamStart) -> None:
         items, item = start.take()
         try:
             while item is not _END and not self.stopped.is_set():

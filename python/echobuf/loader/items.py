@@ -1,15 +1,18 @@
-"""Items of upstream: the spec that the first ones say, and parts of batches."""
+"""Items of upstream: the spec that the first ones say, parts of batches, adapters."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from echobuf import nodes
 from echobuf._engine.ragged_forms import RaggedLeaf, bytes_as_array
 from echobuf._engine.termination import upstream_failed
+from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
+from echobuf.loader import source
 from echobuf.loader.ragged import flags_of
 from echobuf.spec import about_lists, as_array, copy_leaf, first_arrays, shape_of
 from echobuf.trees import (
@@ -24,7 +27,7 @@ from echobuf.trees import (
 MOST_AHEAD = 256  # items that are looked at, so that their lengths are seen to vary
 
 
-class Ahead(Iterator[Any]):
+class LookAhead(Iterator[Any]):
     """Items of upstream, some of which have been taken already.
 
     Args:
@@ -265,3 +268,52 @@ def length_of(item: Any) -> int:
         return len(leaves[0])
     shape = as_array(leaves[0], "batch").shape if leaves else ()
     return int(shape[0]) if shape else 0
+
+
+# ---- frameworks
+
+
+class Adapter:
+    """NumPy's conversion of items and batches, and the base of other frameworks'."""
+
+    takes_none = False  # as a part of items without leaves
+    nested = False  # ragged leaves of batches are nested tensors
+
+    def yields_batches(self, upstream: Iterable[Any]) -> bool:
+        """Say if it is a DataLoader, or the like, that makes batches."""
+        return source.yields_batches(upstream)
+
+    def learn(self, item: Any) -> None:
+        """Make nodes of the containers in an item."""
+        nodes.learn(item)
+
+    def read_first(self, item: Any) -> Any:
+        """Return the first item, from which the spec is inferred."""
+        self.learn(item)
+        return item
+
+    def decoder(self) -> Callable[[Any], Any]:
+        """Return a function that converts items into the form that the buffer takes."""
+        return _as_it_is
+
+    def carried(self) -> list[str | None]:
+        """Return of each leaf of items torch's name of its dtype, if NumPy lacks it.
+
+        After `read_first`; the list may be empty.
+        """
+        return []
+
+    def in_worker(self) -> Adapter:
+        """Return an adapter for a worker process, which is pickled."""
+        return type(self)()
+
+    def fit(self, buffer: EchoBuffer) -> None:
+        """Make the buffer return batches of the framework's arrays.
+
+        Raises:
+            EchobufError: it has no arrays for them.
+        """
+
+
+def _as_it_is(item: Any) -> Any:
+    return item

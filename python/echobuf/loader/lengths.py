@@ -196,6 +196,7 @@ class FirstBatch:
     ) -> None:
         self._upstream = upstream
         self._length = length
+        self._is_size_given = is_size_given
         self._made: tuple[int, int] | None = None
         self.before: int | None = None
         loader, is_own = as_data_loader(upstream), has_own_collate(upstream)
@@ -204,12 +205,8 @@ class FirstBatch:
         is_known = length is not None and is_size_given
         self.is_awaited = batched and not is_known and is_own
 
-    def note(self, made: int, is_size_given: bool) -> int | None:
-        """Note the first batch; warn if it is not what the DataLoader says.
-
-        Args:
-            made: examples in it.
-            is_size_given: the loader was told the size of its own batches.
+    def note(self, made: int) -> int | None:
+        """Note the number of examples in it; warn if the DataLoader says another.
 
         Returns:
             The size of its batches, if that is not the DataLoader's batch size.
@@ -221,12 +218,12 @@ class FirstBatch:
             return None
         if self.before is not None and made < self.before:
             made = self.before
-            if made == said or is_size_given:
+            if made == said or self._is_size_given:
                 return None
         self._made = said, made
         # A few less: some were left out of a batch that is as large as it says.
         is_size = made > said or (made > 0 and said % made == 0)
-        is_learnt = is_size and not is_size_given
+        is_learnt = is_size and not self._is_size_given
         if self._length is None or is_learnt:
             size = f" `batch_size` is now {made}, as theirs." if is_learnt else ""
             warnings.warn(
@@ -237,6 +234,37 @@ class FirstBatch:
                 stacklevel=2,
             )
         return made if is_learnt else None
+
+    def refuse_lists(self, batch: Any) -> None:
+        """Refuse a first batch with lists of examples, which `collate_fn` left so.
+
+        A list as long as the DataLoader's batches may be the leaves of one where the
+        loader was told the size of its own.
+
+        Raises:
+            SpecError: names the list.
+        """
+        if not has_own_collate(self._upstream):
+            return
+        is_list = as_data_loader(self._upstream).collate_fn in (list, tuple)
+        if self._is_size_given and not is_list:
+            return
+        size = len(batch) if is_list else loader_batch_size(self._upstream)
+
+        def is_one(node: Any) -> bool:
+            return _is_list_of_examples(node, size, is_certain=is_list)
+
+        paths, nodes, _ = flatten_with_paths(batch, is_leaf=is_one)
+        for path, node in zip(paths, nodes, strict=True):
+            if is_one(node):
+                raise SpecError(
+                    f"`batch{path}` is a {type(node).__name__} of {len(node)} "
+                    "examples; a batch is a tree of arrays, with examples stacked on "
+                    "axis 0. Leave the DataLoader's `collate_fn` out, which then "
+                    "stacks them, or say batch_size=None there, and `batch_size=` "
+                    "here. If their lengths vary, give `payload_bytes=`."
+                    f"{'' if is_list else _LEAVES}"
+                )
 
     def check(self, see: Callable[[], None]) -> None:
         """Raise `TypeError` if the number of batches does not follow from what is said.
@@ -278,40 +306,6 @@ def warn_of_count(said: int, made: int, *, is_given: bool, what: str) -> None:
         f"is wrong. Give `length={made}`, if all have as many.",
         stacklevel=2,
     )
-
-
-def refuse_lists(upstream: Any, batch: Any, *, is_size_given: bool) -> None:
-    """Refuse a first batch with lists of examples that a `collate_fn` has not stacked.
-
-    Args:
-        upstream: a DataLoader, or anything else, of which nothing is known.
-        batch: the first.
-        is_size_given: the loader was told the size of its own batches: what is as long
-            as the DataLoader's may then be the leaves of one.
-
-    Raises:
-        SpecError: names the list.
-    """
-    if not has_own_collate(upstream):
-        return
-    is_list = as_data_loader(upstream).collate_fn in (list, tuple)
-    size = len(batch) if is_list else loader_batch_size(upstream)
-
-    def is_one(node: Any) -> bool:
-        return _is_list_of_examples(node, size, is_certain=is_list)
-
-    if is_size_given and not is_list:
-        return
-    paths, nodes, _ = flatten_with_paths(batch, is_leaf=is_one)
-    for path, node in zip(paths, nodes, strict=True):
-        if is_one(node):
-            raise SpecError(
-                f"`batch{path}` is a {type(node).__name__} of {len(node)} examples; a "
-                "batch is a tree of arrays, with examples stacked on axis 0. Leave the "
-                "DataLoader's `collate_fn` out, which then stacks them, or say "
-                "batch_size=None there, and `batch_size=` here. If their lengths vary, "
-                f"give `payload_bytes=`.{'' if is_list else _LEAVES}"
-            )
 
 
 _LEAVES = (

@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 from echobuf.arguments import check_bool
 from echobuf.errors import EchobufError
-from echobuf.loader.adapter import Adapter
 from echobuf.loader.attributes import DataLoaderLike
 from echobuf.loader.epoch import weakly
 from echobuf.loader.epochs import Epochs
+from echobuf.loader.items import Adapter
 from echobuf.loader.plan import Plan
 from echobuf.loader.readers import Reader, choose_reader, is_attached
 from echobuf.loader.starter import EpochStarter
-from echobuf.loader.upstream import EpochSetter, Upstream
+from echobuf.loader.upstream import EpochForwarder, Upstream
 from echobuf.options import Factor, Unit, check_epoch
 from echobuf.workers.settings import Context, check_workers
 
@@ -200,7 +200,7 @@ class EchoLoader(DataLoaderLike):
         )
         source = choice.upstream
         self._upstream = Upstream(source)
-        setter = EpochSetter(source)
+        setter = EpochForwarder(source)
         overlap = check_bool("overlap_epochs", overlap_epochs)
         self._plan = Plan(
             source,

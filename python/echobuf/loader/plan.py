@@ -15,10 +15,9 @@ from echobuf.loader.lengths import (
     EpochLength,
     FirstBatch,
     count_units,
-    refuse_lists,
     warn_of_count,
 )
-from echobuf.loader.ragged import BatchReader, RaggedRequest, find_batch_reader
+from echobuf.loader.ragged import BatchDecoder, RaggedRequest, find_batch_decoder
 from echobuf.options import Options, check_factor, check_options
 from echobuf.spec import make_spec
 
@@ -114,8 +113,8 @@ class Plan:
             size = 1 if arguments["unit"] == "batch" else arguments["batch_size"]
             arguments["window"] = _default_window(size, arguments["factor"])
 
-    def batch_reader(self, first: Any) -> BatchReader | None:
-        """Return the reader of batches with ragged leaves; None where none are.
+    def batch_decoder(self, first: Any) -> BatchDecoder | None:
+        """Return the decoder of batches with ragged leaves; None where none are.
 
         Raises:
             OptionError: `ragged` is not like a batch.
@@ -125,7 +124,7 @@ class Plan:
         size = source.loader_batch_size(self._upstream)
         if size is None:
             size = self._arguments["batch_size"]
-        return find_batch_reader(first, size, self.ragged.flags_of_batch(first))
+        return find_batch_decoder(first, size, self.ragged.flags_of_batch(first))
 
     def most_ahead(self) -> int:
         """Return how many items may be looked at before any are put: of a segment."""
@@ -156,7 +155,7 @@ class Plan:
         if not self.batched:
             items.check_example(first)
             return first
-        refuse_lists(self._upstream, first, is_size_given=self._is_size_given)
+        self._first_batch.refuse_lists(first)
         if self.options.whole_batches:
             return items.infer_whole(first, source.loader_batch_size(self._upstream))
         spec, length = items.infer_batch(first)
@@ -204,7 +203,7 @@ class Plan:
     def _learn_size(self, length: int) -> None:
         """Take the length of the first batch for that of all, where none was given."""
         arguments = self._arguments
-        size = self._first_batch.note(length, self._is_size_given)
+        size = self._first_batch.note(length)
         if size is None and self._lacks_size():
             size = max(length, self._first_batch.before or 0)
         if size is not None:

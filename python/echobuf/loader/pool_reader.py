@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer
-from echobuf.loader.adapter import Adapter
 from echobuf.loader.arrivals import (
     ArrivalStates,
     Entered,
@@ -23,10 +22,10 @@ from echobuf.loader.arrivals import (
     Replay,
 )
 from echobuf.loader.feeder import Feeder
-from echobuf.loader.items import Ahead
-from echobuf.loader.readers import FeedRequest
+from echobuf.loader.items import Adapter, LookAhead
+from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.source import Order
-from echobuf.loader.upstream import Start
+from echobuf.loader.upstream import UpstreamStart
 from echobuf.progress import watching
 from echobuf.resources import enough
 from echobuf.state import ENTERED_KEY
@@ -41,7 +40,7 @@ _CHUNK = 64  # indices taken from the sampler and submitted together, but
 _CHUNK_S = 0.005  # no longer than this, for samplers that are slow
 
 
-class PoolReader:
+class PoolReader(Reader):
     """A loader's reader that has worker processes; starts them with the first epoch.
 
     Args:
@@ -53,11 +52,9 @@ class PoolReader:
         settings: the same.
         pool: the workers, once they are started; else None.
         is_pool: True: the reader has worker processes.
-        is_attached: False: they are the loader's own.
     """
 
     is_pool = True
-    is_attached = False
 
     def __init__(
         self, settings: WorkerSettings, order: Order, adapter: Adapter
@@ -80,11 +77,7 @@ class PoolReader:
             self.pool.supervisor.close()
             self.pool.supervisor.join(time.monotonic() + _CLOSE_TIMEOUT_S)
 
-    def is_ready(self) -> bool:
-        """Return True: an epoch can always be begun without waiting."""
-        return True
-
-    def check(self, start: Start) -> Start:
+    def check(self, start: UpstreamStart) -> UpstreamStart:
         """Let a worker make the first example, unless that was done before.
 
         Raises:
@@ -97,7 +90,7 @@ class PoolReader:
             with watching("first item", lambda: f"item {start.first}, the first one"):
                 self._example = self._make(start.first)
         except Exception as error:
-            return Start(error=error)
+            return UpstreamStart(error=error)
         self._has_example = True
         return start
 
@@ -146,11 +139,11 @@ class PoolReader:
         begun = _drop(self._begun)
         join_all(begun, PATIENCE_S)
 
-    def first_item(self, start: Start) -> Any:
+    def first_item(self, start: UpstreamStart) -> Any:
         """Return the first example, from which the spec is inferred."""
         return self._example
 
-    def look(self, items: Ahead, most: int) -> Iterator[Any]:
+    def look(self, items: LookAhead, most: int) -> Iterator[Any]:
         """Let a worker make the next examples; workers make them again."""
         for index in items.look(most):
             try:
@@ -237,17 +230,8 @@ class WorkerFeeder(Feeder):
             )
         elif entered is not None:
             states = OrderedStates(request.number, offset, self._replay)
-        super().__init__(
-            engine,
-            request.thread,
-            request.start,
-            batched=False,
-            read=_identity,
-            skipped=request.needed,
-            snapshots=None,
-            term=term,
-        )
         self.positions = states
+        super().__init__(engine, request.thread, request.start, term)
 
     def stop(self) -> None:
         """Ask the thread to end, and do not wait for it."""
@@ -257,11 +241,7 @@ class WorkerFeeder(Feeder):
             self._supervisor.abandon(self._term)
         self.stopped.set()
 
-    def to_skip(self) -> int:
-        """Return 0: only indices are skipped, which takes no time."""
-        return 0
-
-    def _run(self, start: Start) -> None:
+    def _run(self, start: UpstreamStart) -> None:
         items, item = start.take()
         is_all = False
         try:
@@ -310,10 +290,6 @@ def _next_chunk(indices: Iterator[int]) -> npt.NDArray[np.int64]:
         if len(chunk) == _CHUNK or time.monotonic() > end:
             break
     return np.array(chunk, np.int64)
-
-
-def _identity(item: Any) -> Any:
-    return item
 
 
 class SharedBuffer(EchoBuffer):

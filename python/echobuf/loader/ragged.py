@@ -119,8 +119,8 @@ def has_rows(leaf: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class BatchReader:
-    """A reader of batches some of whose leaves are ragged.
+class BatchDecoder:
+    """A decoder of batches some of whose leaves are ragged.
 
     A batch is a pytree with a list of arrays, an `echobuf.Ragged`, a jagged nested
     tensor or an Arrow array of lists at each ragged leaf, or an array of examples that
@@ -209,8 +209,8 @@ def _stack(column: list[Any], name: str) -> Any:
         ) from None
 
 
-def find_batch_reader(first: Any, batch_size: int | None, flags: Any) -> BatchReader:
-    """Return the reader for batches like the first one of upstream.
+def find_batch_decoder(first: Any, batch_size: int | None, flags: Any) -> BatchDecoder:
+    """Return the decoder for batches like the first one of upstream.
 
     Args:
         first: a batch.
@@ -226,11 +226,11 @@ def find_batch_reader(first: Any, batch_size: int | None, flags: Any) -> BatchRe
         ragged = [_varies(column) for column in zip(*rows, strict=True)]
         if flags is not None:
             ragged = flags_of(flags, treespec, "example")
-        return BatchReader(treespec, tuple(ragged), of_examples=True)
+        return BatchDecoder(treespec, tuple(ragged), of_examples=True)
     if flags is not None:
         treespec = optree.tree_structure(flags, namespace=NAMESPACE)
         ragged = flags_of(flags, treespec, "batch")
-        return BatchReader(treespec, tuple(ragged), of_examples=False)
+        return BatchDecoder(treespec, tuple(ragged), of_examples=False)
     lists_are_leaves = not _is_plain(first, batch_size)
     leaves, treespec = optree.tree_flatten(
         first,
@@ -238,7 +238,7 @@ def find_batch_reader(first: Any, batch_size: int | None, flags: Any) -> BatchRe
         namespace=NAMESPACE,
     )
     ragged = [_is_column(leaf, lists_are_leaves) for leaf in leaves]
-    return BatchReader(treespec, tuple(ragged), of_examples=False)
+    return BatchDecoder(treespec, tuple(ragged), of_examples=False)
 
 
 def _is_list_of_examples(first: Any) -> bool:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from echobuf._engine.engine import Engine
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError
 from echobuf.loader import source
-from echobuf.loader.adapter import Adapter
-from echobuf.loader.feeder import Feeder, Sink
-from echobuf.loader.items import Ahead
-from echobuf.loader.ragged import BatchReader
+from echobuf.loader.feeder import Feeder, ItemFeeder, Sink
+from echobuf.loader.items import Adapter, LookAhead
+from echobuf.loader.ragged import BatchDecoder
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
 from echobuf.loader.states import Snapshots
 from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import Start, describe_next
+from echobuf.loader.upstream import UpstreamStart, describe_next
 from echobuf.state import State
 
 if TYPE_CHECKING:
@@ -34,52 +34,58 @@ class FeedRequest:
         needed: index of the first fresh example that the buffer needs.
         batched: items hold examples stacked on axis 0.
         snapshots: take upstream's state between items; None if it has none.
-        batch_reader: reads batches with ragged leaves; None where none are.
+        batch_decoder: decodes batches with ragged leaves; None where none are.
         number: of the epoch.
         resume: the position that it goes on from; None: at its start.
         told: the epoch that `set_epoch` of upstream was told last; None if none was.
     """
 
     thread: UpstreamThread
-    start: Start
+    start: UpstreamStart
     needed: int = 0
     batched: bool = False
     snapshots: Snapshots | None = None
-    batch_reader: BatchReader | None = None
+    batch_decoder: BatchDecoder | None = None
     number: int = 0
     resume: State | None = None
     told: int | None = None
 
 
-class Reader(Protocol):
+class Reader(ABC):
     """Makes the examples of an epoch and puts them into a buffer.
 
-    A thread of this process iterates upstream itself; for a worker pool upstream yields
-    indices, and for a server it yields the server's epochs.
+    Upstream is iterated on its thread in any case: it yields examples; indices, of
+    which a worker pool makes examples; or the epochs of a server.
     """
 
-    is_pool: bool
+    is_pool = False
     """True for worker processes of the loader's own."""
-    is_attached: bool
+    is_attached = False
     """True where a server reads the data: `iter` then waits for that alone."""
-    pool: Any
+    pool: Any = None
     """Worker processes that run as long as an epoch refers to them; None without."""
 
     def is_ready(self) -> bool:
         """Return True if an epoch can be begun without waiting."""
+        return True
 
-    def check(self, start: Start) -> Start:
+    def check(self, start: UpstreamStart) -> UpstreamStart:
         """Return the start of an epoch, or its error where no example can be made."""
+        return start
 
-    def first_item(self, start: Start) -> Any:
+    def first_item(self, start: UpstreamStart) -> Any:
         """Return the first item of an epoch that was begun, to infer the spec from."""
+        return start.first
 
-    def look(self, items: Ahead, most: int) -> Iterator[Any]:
+    def look(self, items: LookAhead, most: int) -> Iterator[Any]:
         """Yield the items after the first, up to `most`, which come again."""
+        return items.look(most)
 
     def describe_wait(self) -> str:
         """Return what it waits for, when no example comes."""
+        return describe_next()
 
+    @abstractmethod
     def feed(self, engine: Engine, request: FeedRequest) -> Feeder:
         """Begin to feed an epoch into the buffer of an engine.
 
@@ -88,52 +94,28 @@ class Reader(Protocol):
             StateError: this reader cannot continue in the middle of an epoch.
         """
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a thread ends with its epoch
         """End worker processes, or leave the server."""
 
 
-class ThreadReader:
-    """Iterates upstream on a thread of this process.
+class ThreadReader(Reader):
+    """Puts what upstream yields, on its thread.
 
     Args:
         adapter: to the framework of the loader.
     """
 
-    is_pool = False
-    is_attached = False
-    pool = None
-
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
 
-    def is_ready(self) -> bool:
-        """Return True: upstream can always be begun."""
-        return True
-
-    def check(self, start: Start) -> Start:
-        """Return the start as it is."""
-        return start
-
-    def first_item(self, start: Start) -> Any:
-        """Return upstream's first item."""
-        return start.first
-
-    def look(self, items: Ahead, most: int) -> Iterator[Any]:
-        """Yield upstream's next items, and keep them."""
-        return items.look(most)
-
-    def describe_wait(self) -> str:
-        """Return the call of upstream that has not returned."""
-        return describe_next()
-
     def feed(self, engine: Sink, request: FeedRequest) -> Feeder:
         """Begin; the examples that are not needed are skipped."""
-        start, read = request.start, self._adapter.reader()
-        if isinstance(start.items, Ahead):
+        start, read = request.start, self._adapter.decoder()
+        if isinstance(start.items, LookAhead):
             start.first = start.items.first
-        if request.batch_reader is not None:
-            read = request.batch_reader.before(read)
-        return Feeder(
+        if request.batch_decoder is not None:
+            read = request.batch_decoder.before(read)
+        return ItemFeeder(
             engine,
             request.thread,
             start,
@@ -142,9 +124,6 @@ class ThreadReader:
             skipped=request.needed - start.offset,
             snapshots=request.snapshots,
         )
-
-    def close(self) -> None:
-        """Do nothing: the thread ends with its epoch."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -16,16 +15,20 @@ from echobuf.errors import (
     UpstreamError,
     warn_caller,
 )
-from echobuf.loader.adapter import Adapter
 from echobuf.loader.epoch import EpochFeed
 from echobuf.loader.feeder import Feeder, stop_feeding
-from echobuf.loader.items import Ahead, refuse_none
+from echobuf.loader.items import Adapter, LookAhead, refuse_none
 from echobuf.loader.plan import Plan
-from echobuf.loader.ragged import BatchReader
+from echobuf.loader.ragged import BatchDecoder
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.states import Positions, Snapshots
 from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import EpochSetter, Start, Upstream
+from echobuf.loader.upstream import (
+    EpochForwarder,
+    Upstream,
+    UpstreamStart,
+    begin_upstream,
+)
 from echobuf.resources import enough
 from echobuf.state import UpstreamState
 
@@ -50,7 +53,7 @@ class EpochStarter:
     def __init__(
         self,
         upstream: Upstream,
-        setter: EpochSetter,
+        setter: EpochForwarder,
         plan: Plan,
         adapter: Adapter,
         reader: Reader,
@@ -62,10 +65,10 @@ class EpochStarter:
         self._reader = reader
         self._thread = UpstreamThread()
         self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
-        self.early: tuple[EpochFeed, Start] | None = None
+        self.early: tuple[EpochFeed, UpstreamStart] | None = None
         self.buffer: EchoBuffer | None = None
         self.positions: Positions | None = None
-        self._batch_reader: BatchReader | None = None  # from the first item on
+        self._batch_decoder: BatchDecoder | None = None  # from the first item on
         self._is_warned = False
 
     def begin(self, number: int, resume: state.State | None) -> EpochFeed:
@@ -105,7 +108,7 @@ class EpochStarter:
         return run
 
     def _begin(
-        self, start: Start, number: int, resume: state.State | None
+        self, start: UpstreamStart, number: int, resume: state.State | None
     ) -> EpochFeed:
         """Begin an epoch whose upstream was begun."""
         if start.error is not None:
@@ -227,7 +230,7 @@ class EpochStarter:
 
     def _wanted_early(
         self, number: int, resume: state.State | None
-    ) -> tuple[EpochFeed, Start] | None:
+    ) -> tuple[EpochFeed, UpstreamStart] | None:
         """Return the epoch begun early, if it is this one; end it if it is another."""
         early = self.early
         if early is not None and (early[0].number != number or resume is not None):
@@ -237,7 +240,7 @@ class EpochStarter:
 
     # ---- the parts of it
 
-    def _start(self, state: UpstreamState | None) -> Start:
+    def _start(self, state: UpstreamState | None) -> UpstreamStart:
         self._epoch_setter.note_epochs()
         looks_ahead = self._plan.ragged is not None and not self._plan.batched
         args = (
@@ -247,20 +250,20 @@ class EpochStarter:
             looks_ahead and self.buffer is None,
         )
         if self._reader.is_attached:  # its wait for a server ends with Ctrl-C
-            return _begin_upstream(*args)
+            return begin_upstream(*args)
         with self._enough():
-            return self._thread.begin(_begin_upstream, *args)
+            return self._thread.begin(begin_upstream, *args)
 
     def _open(
-        self, start: Start, number: int, resume: state.State | None
+        self, start: UpstreamStart, number: int, resume: state.State | None
     ) -> EchoBuffer:
         if self.buffer is None:
             first, more = self._reader.first_item(start), iter(())
             self._adapter.learn(first)
-            self._batch_reader = self._plan.batch_reader(first)
-            if self._batch_reader is not None:
-                first = self._batch_reader.wrap(first)
-            if isinstance(start.items, Ahead):
+            self._batch_decoder = self._plan.batch_decoder(first)
+            if self._batch_decoder is not None:
+                first = self._batch_decoder.wrap(first)
+            if isinstance(start.items, LookAhead):
                 more = self._thread.iterate(
                     self._reader.look(start.items, self._plan.most_ahead())
                 )
@@ -274,7 +277,7 @@ class EpochStarter:
                     self.buffer = self._make_buffer(example, more, before)
                     engine_of(self.buffer).look_at(self._reader.first_item(start), what)
             except OptionError:  # of too few examples, perhaps
-                if isinstance(start.items, Ahead):
+                if isinstance(start.items, LookAhead):
                     start.items.raise_error()
                 raise
         self.buffer.reset(number)
@@ -324,7 +327,11 @@ class EpochStarter:
         return enough("a loader", "end the loops of other loaders")
 
     def _feed(
-        self, buffer: EchoBuffer, start: Start, number: int, resume: state.State | None
+        self,
+        buffer: EchoBuffer,
+        start: UpstreamStart,
+        number: int,
+        resume: state.State | None,
     ) -> EpochFeed:
         base = needed = 0
         if resume is not None:
@@ -339,7 +346,7 @@ class EpochStarter:
                 base,
                 start.offset,
                 start.state,
-                ahead=start.items if isinstance(start.items, Ahead) else None,
+                ahead=start.items if isinstance(start.items, LookAhead) else None,
             )
         batched = self._plan.batched and not engine.whole_batches
         with self._enough():
@@ -351,7 +358,7 @@ class EpochStarter:
                     needed,
                     batched,
                     snapshots,
-                    self._batch_reader,
+                    self._batch_decoder,
                     number,
                     resume,
                     self._epoch_setter.number,
@@ -366,22 +373,3 @@ class EpochStarter:
             pool=self._reader.pool,
             describe_wait=self._reader.describe_wait,
         )
-
-
-def _begin_upstream(
-    upstream: Upstream,
-    reader: Reader,
-    state: UpstreamState | None,
-    looks_ahead: bool,
-) -> Start:
-    """Begin an epoch of upstream; holds no more of the loader than it needs."""
-    process = os.getpid()
-    start = upstream.begin(state, reader.describe_wait)
-    if start.error is not None and os.getpid() != process:
-        raise start.error  # in a child that upstream has forked, which ends with it
-    if looks_ahead and start.items is not None:
-        start.items = Ahead(start.items, start.first)
-    try:
-        return reader.check(start)
-    finally:
-        del start  # its error holds this frame

@@ -14,7 +14,7 @@ from echobuf import hints
 from echobuf._engine.engine import Engine
 from echobuf._engine.waits import segments_of
 from echobuf.errors import EchobufError, UpstreamStateError, describe, message
-from echobuf.loader.items import Ahead
+from echobuf.loader.items import LookAhead
 from echobuf.loader.source import as_data_loader, begins_anew
 from echobuf.options import Options
 from echobuf.plain import decode, encode
@@ -204,7 +204,7 @@ class Snapshots:
         base: int,
         offset: int,
         first: UpstreamState | None,
-        ahead: Ahead | None = None,
+        ahead: LookAhead | None = None,
     ) -> None:
         # Weakly: the thread that iterates is the one that lets go of upstream.
         self._ahead = None if ahead is None else weakref.ref(ahead)

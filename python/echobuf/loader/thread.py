@@ -47,6 +47,14 @@ def closed_error() -> ClosedError:
     return ClosedError("this loader was closed; make another one around the same data.")
 
 
+def wait_for_end(is_alive: Callable[[], bool], join: Callable[[float], Any]) -> None:
+    """Wait until upstream's current call has returned; say so if that lasts."""
+    wait = Wait("end")
+    while is_alive():
+        join(0.1)
+        wait.tick(lambda: "upstream's current `next` to return, to end it")
+
+
 class Task:
     """A call of a function on the thread of an upstream.
 
@@ -235,12 +243,11 @@ class UpstreamThread:
     def close(self) -> None:
         """End the thread, and wait until upstream's current call returns."""
         self._end()
-        thread, wait = self._thread, Wait("end")
-        if thread is None or thread is threading.current_thread():
-            return
-        while thread.is_alive() and not self._given_up.is_set():
-            thread.join(0.1)
-            wait.tick(lambda: "upstream's current `next` to return, to end it")
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            wait_for_end(
+                lambda: thread.is_alive() and not self._given_up.is_set(), thread.join
+            )
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_finalizing():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echobuf.errors import StateError, UpstreamError
+from echobuf.loader.items import LookAhead
 from echobuf.loader.source import (
     Order,
     Sampled,
@@ -22,6 +24,9 @@ from echobuf.loader.states import as_stateful, place, refused
 from echobuf.progress import watching
 from echobuf.state import UPSTREAM_KEY, State, UpstreamState
 
+if TYPE_CHECKING:
+    from echobuf.loader.readers import Reader
+
 
 def describe_next() -> str:
     """Return what is waited for, where upstream runs in this process."""
@@ -29,7 +34,7 @@ def describe_next() -> str:
 
 
 @dataclass
-class Start:
+class UpstreamStart:
     """The result of beginning an epoch of upstream.
 
     Attributes:
@@ -97,7 +102,7 @@ class Upstream:
         self,
         state: UpstreamState | None = None,
         describe: Callable[[], str] = describe_next,
-    ) -> Start:
+    ) -> UpstreamStart:
         """Call `iter(upstream)` and takes the first item.
 
         Args:
@@ -123,13 +128,15 @@ class Upstream:
             stateful.unload()  # nothing is left there: what comes begins anew
         return self._begin(None, describe)
 
-    def _begin(self, state: UpstreamState | None, describe: Callable[[], str]) -> Start:
+    def _begin(
+        self, state: UpstreamState | None, describe: Callable[[], str]
+    ) -> UpstreamStart:
         try:
             items = iter(self.iterable)
         except Exception as error:
             if state is not None:
                 raise refused(self.iterable, error) from error
-            return Start(error=error)
+            return UpstreamStart(error=error)
         is_again = self._is_again(items)
         if is_again and is_one_shot(items):
             raise self._one_shot_error()
@@ -144,10 +151,10 @@ class Upstream:
         except StopIteration:
             if is_again:
                 raise self._one_shot_error() from None
-            return Start()
+            return UpstreamStart()
         except Exception as error:
-            return Start(error=error)
-        return Start(items, first, offset=offset, state=state)
+            return UpstreamStart(error=error)
+        return UpstreamStart(items, first, offset=offset, state=state)
 
     def _is_again(self, items: Iterator[Any]) -> bool:
         """Return True if `items` was the last epoch's iterator too; note it.
@@ -176,7 +183,38 @@ class Upstream:
         )
 
 
-class EpochSetter:
+def begin_upstream(
+    upstream: Upstream,
+    reader: Reader,
+    state: UpstreamState | None,
+    looks_ahead: bool,
+) -> UpstreamStart:
+    """Begin an epoch of upstream, on its thread.
+
+    A function, which holds no more of the loader than it needs.
+
+    Args:
+        upstream: that is iterated.
+        reader: makes examples of what it yields.
+        state: that upstream goes on from.
+        looks_ahead: items are looked at before they are put.
+
+    Raises:
+        UpstreamError: as `Upstream.begin`.
+    """
+    process = os.getpid()
+    start = upstream.begin(state, reader.describe_wait)
+    if start.error is not None and os.getpid() != process:
+        raise start.error  # in a child that upstream has forked, which ends with it
+    if looks_ahead and start.items is not None:
+        start.items = LookAhead(start.items, start.first)
+    try:
+        return reader.check(start)
+    finally:
+        del start  # its error holds this frame
+
+
+class EpochForwarder:
     """The parts of upstream with `set_epoch`, and the epoch that they are in.
 
     Attributes:

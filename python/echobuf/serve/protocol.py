@@ -20,8 +20,7 @@ import optree
 from echobuf import nodes
 from echobuf.errors import CapacityError, describe
 from echobuf.field import Field
-from echobuf.loader.adapter import Adapter
-from echobuf.loader.items import check_example, infer_batch
+from echobuf.loader.items import Adapter, check_example, infer_batch
 from echobuf.resources import receive as receive_bytes
 from echobuf.spec import Spec, make_spec
 from echobuf.spec import describe as describe_spec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from echobuf.arguments import check_int
@@ -11,12 +11,10 @@ from echobuf.errors import CapacityError, OptionError
 from echobuf.loader import source
 from echobuf.loader.items import (
     MOST_AHEAD,
-    Ahead,
     infer_batch,
     infer_ragged_example,
 )
-from echobuf.loader.ragged import BatchReader, RaggedRequest, find_batch_reader
-from echobuf.loader.upstream import Start
+from echobuf.loader.ragged import BatchDecoder, RaggedRequest, find_batch_decoder
 from echobuf.spec import make_spec
 
 LARGEST = 4  # examples in `payload_bytes`, as the core has it
@@ -36,19 +34,14 @@ class RaggedServing:
     payload_bytes: int
     request: RaggedRequest
 
-    def ahead(self, start: Start) -> Start:
-        """Return an epoch that was begun, whose items can be looked at."""
-        assert start.items is not None
-        return replace(start, items=Ahead(start.items, start.first))
-
-    def batch_reader(self, upstream: Any, first: Any) -> BatchReader:
-        """Return the reader of batches like the first one of upstream.
+    def batch_decoder(self, upstream: Any, first: Any) -> BatchDecoder:
+        """Return the decoder of batches like the first one of upstream.
 
         Raises:
             OptionError: `ragged` is not like it.
         """
         size = source.loader_batch_size(upstream)
-        return find_batch_reader(first, size, self.request.flags_of_batch(first))
+        return find_batch_decoder(first, size, self.request.flags_of_batch(first))
 
     def inference(self, more: Iterator[Any], *, batched: bool) -> Callable[[Any], Any]:
         """Return what infers the spec of an example from the first item.

@@ -22,10 +22,10 @@ from echobuf.errors import (
     message,
 )
 from echobuf.loader.feeder import Feeder
-from echobuf.loader.items import Ahead
-from echobuf.loader.readers import FeedRequest
+from echobuf.loader.items import LookAhead
+from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import Start
+from echobuf.loader.upstream import UpstreamStart
 from echobuf.serve import client
 from echobuf.serve.connection import Connection, broken_error, unopened_error
 from echobuf.serve.ragged_job import check_leaves, check_payload, misfit_error
@@ -46,7 +46,7 @@ class ServerEpoch:
     base: int
 
 
-class ServerReader:
+class ServerReader(Reader):
     """A loader's reader whose examples, epochs and slots are those of a server.
 
     Iterating it waits for the server's next epoch, and yields that.
@@ -57,13 +57,9 @@ class ServerReader:
             epoch.
 
     Attributes:
-        pool: None: the job has no worker processes.
-        is_pool: False, likewise.
         is_attached: True: to a server.
     """
 
-    pool = None
-    is_pool = False
     is_attached = True
 
     def __init__(
@@ -130,15 +126,15 @@ class ServerReader:
 
     # ---- as of a reader with worker processes
 
-    def first_item(self, start: Start) -> Any:
+    def first_item(self, start: UpstreamStart) -> Any:
         """Return an example of zeros, with the structure of the server's."""
         return self._connection.spec.example()
 
-    def look(self, items: Ahead, most: int) -> Iterator[Any]:
+    def look(self, items: LookAhead, most: int) -> Iterator[Any]:
         """Yield an example whose ragged leaves, and no others, have another length."""
         yield self._connection.spec.example(1)
 
-    def check(self, start: Start) -> Start:
+    def check(self, start: UpstreamStart) -> UpstreamStart:
         """Note the epoch that is begun."""
         if start.items is not None:
             self._epoch = start.first
@@ -297,16 +293,7 @@ class ServerFeeder(Feeder):
         self._epoch = epoch
         self._held = held
         self._engine = engine
-        super().__init__(
-            engine,
-            thread,
-            Start(),
-            batched=False,
-            read=_identity,
-            skipped=0,
-            snapshots=None,
-            term=reader.term(),
-        )
+        super().__init__(engine, thread, UpstreamStart(), reader.term())
 
     def stop(self) -> None:
         """Ask the thread to end, and do not wait for it.
@@ -330,7 +317,7 @@ class ServerFeeder(Feeder):
         """Return whether the epoch was given up."""
         return self.stopped.is_set()
 
-    def _run(self, start: Start) -> None:
+    def _run(self, start: UpstreamStart) -> None:
         try:
             code = _core.READ_TIMEOUT
             while code == _core.READ_TIMEOUT and not self.stopped.is_set():

@@ -20,7 +20,7 @@ from echobuf.errors import (
     message,
     titled,
 )
-from echobuf.loader.upstream import Start
+from echobuf.loader.upstream import UpstreamStart
 from echobuf.options import MAX_WINDOW, check_factor, check_options
 from echobuf.resources import Closing, DaemonThread, Signal, enough
 from echobuf.serve import address
@@ -250,7 +250,7 @@ class Server(Closing):
 
     # ---- epochs, on a thread
 
-    def _run(self, start: Start) -> None:
+    def _run(self, start: UpstreamStart) -> None:
         if self._stopped.is_set():  # and the name may be another server's by now
             return
         _core.this_thread_runs_upstream()
@@ -269,7 +269,7 @@ class Server(Closing):
         self._loop.discard_jobs()
         self._finished = True
 
-    def _serve(self, first: Start | None) -> bool:
+    def _serve(self, first: UpstreamStart | None) -> bool:
         """Serve epochs; return True once all are served, False if cut short."""
         core = self._ring.core
         least = self._first_jobs

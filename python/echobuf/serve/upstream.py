@@ -9,13 +9,17 @@ from echobuf import nodes
 from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import source
-from echobuf.loader.adapter import Adapter
-from echobuf.loader.items import Ahead
+from echobuf.loader.items import Adapter, LookAhead
 from echobuf.loader.lengths import count_units
-from echobuf.loader.ragged import BatchReader
+from echobuf.loader.ragged import BatchDecoder
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.thread import UpstreamThread
-from echobuf.loader.upstream import EpochSetter, Start, Upstream
+from echobuf.loader.upstream import (
+    EpochForwarder,
+    Upstream,
+    UpstreamStart,
+    begin_upstream,
+)
 from echobuf.metadata import warn_of_lost
 from echobuf.resources import Signal, enough
 from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec
@@ -70,20 +74,21 @@ class ServerUpstream:
         upstream, self.reader = choice.upstream, choice.reader
         self._batched = source.yields_batches(upstream) if batched is None else batched
         self._upstream = Upstream(upstream)
-        self._epoch_setter = EpochSetter(upstream)
+        self._epoch_setter = EpochForwarder(upstream)
         self._ragged = ragged
         self._window = window
-        self._batch_reader: BatchReader | None = None  # from the first item on
+        self._batch_decoder: BatchDecoder | None = None  # from the first item on
         self._thread = UpstreamThread()
 
-    def first(self) -> tuple[Start, ExampleSpec]:
+    def first(self) -> tuple[UpstreamStart, ExampleSpec]:
         """Begin the first epoch; return it, and the spec of its examples.
 
         Raises:
             UpstreamError: upstream yields nothing, or raises.
             SpecError: the first item cannot be stored.
         """
-        start = self.begin(0)
+        looks_ahead = self._ragged is not None and not self._batched
+        start = self.begin(0, looks_ahead=looks_ahead)
         if start.items is None:
             raise UpstreamError("upstream yields nothing in its first epoch.")
         first = self.reader.first_item(start)
@@ -93,34 +98,36 @@ class ServerUpstream:
             infer = functools.partial(fixed_tree, batched=self._batched)
             spec, adapter = read_spec(first, infer)
         else:
-            start, spec, adapter = self._first_ragged(self._ragged, start, first)
+            spec, adapter = self._first_ragged(self._ragged, start, first)
         if not self.reader.is_pool:
             self.reader = ThreadReader(adapter)
         return start, spec
 
     def _first_ragged(
-        self, ragged: RaggedServing, start: Start, first: Any
-    ) -> tuple[Start, ExampleSpec, Adapter]:
+        self, ragged: RaggedServing, start: UpstreamStart, first: Any
+    ) -> tuple[ExampleSpec, Adapter]:
         more, boxed = iter(()), None
         if self._batched:
-            self._batch_reader = ragged.batch_reader(self._upstream.iterable, first)
-            boxed = self._batch_reader.wrap(first)
-        else:
-            start = ragged.ahead(start)
-            assert isinstance(start.items, Ahead)
+            self._batch_decoder = ragged.batch_decoder(self._upstream.iterable, first)
+            boxed = self._batch_decoder.wrap(first)
+        elif isinstance(start.items, LookAhead):
             more = self._thread.iterate(
                 self.reader.look(start.items, most_ahead(self._window))
             )
         infer = ragged.inference(more, batched=self._batched)
         try:
-            return start, *read_spec(first, infer, boxed=boxed)
+            return read_spec(first, infer, boxed=boxed)
         except OptionError:  # of too few examples, perhaps
-            if isinstance(start.items, Ahead):
+            if isinstance(start.items, LookAhead):
                 start.items.raise_error()
             raise
 
-    def begin(self, number: int) -> Start:
+    def begin(self, number: int, *, looks_ahead: bool = False) -> UpstreamStart:
         """Begin an epoch.
+
+        Args:
+            number: of the epoch.
+            looks_ahead: items are looked at before they are put.
 
         Raises:
             UpstreamError: upstream raises, or gives no further epoch.
@@ -131,8 +138,9 @@ class ServerUpstream:
             raise UpstreamError(
                 f"`set_epoch({number})` of upstream raised {describe(error)}"
             ) from error
-        start = self._thread.begin(self._upstream.begin)
-        start = self._thread.call(self.reader.check, start)
+        start = self._thread.begin(
+            begin_upstream, self._upstream, self.reader, None, looks_ahead
+        )
         if start.error is not None:
             raise UpstreamError(
                 f"upstream failed: {describe(start.error)}"
@@ -152,7 +160,7 @@ class ServerUpstream:
             return None
 
     def feed(
-        self, ring: SharedRing, start: Start, skipped: int, stopped: Signal
+        self, ring: SharedRing, start: UpstreamStart, skipped: int, stopped: Signal
     ) -> None:
         """Put an epoch, without its first `skipped` examples; return when done."""
         ring.begin_epoch()
@@ -164,7 +172,7 @@ class ServerUpstream:
             start,
             skipped,
             self._batched,
-            batch_reader=self._batch_reader,
+            batch_decoder=self._batch_decoder,
             told=self._epoch_setter.number,
         )
         with enough("the upstream of a server", "make `num_workers` smaller"):

@@ -18,7 +18,7 @@ from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field, is_ragged
-from echobuf.loader.adapter import Adapter
+from echobuf.loader.items import Adapter
 from echobuf.loader.ragged import RaggedRequest
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import as_first_array, first_arrays, of_all_leaves, refuse_dtypes
@@ -264,12 +264,12 @@ class TorchAdapter(Adapter):
             for leaf, carried in zip(leaves, self._dtypes, strict=True)
         ]
         try:
-            return self.reader()(item)
+            return self.decoder()(item)
         except SpecError:  # of a tensor; other leaves may be at fault, too
             first_arrays(item, leaves, self._paths, "example", _to_first_array)
             raise
 
-    def reader(self) -> Callable[[Any], Any]:
+    def decoder(self) -> Callable[[Any], Any]:
         """Return a function that reads an item whose leaves are those of the first."""
         return functools.partial(
             read_item, self._treespec, self._first_dtypes, self._paths

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from echobuf import state
 from echobuf.arguments import check_int
 from echobuf.errors import OptionError
-from echobuf.loader.adapter import Adapter
+from echobuf.loader.items import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.ragged import RaggedRequest
 from echobuf.loader.signature import declared, documented
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from echobuf.ranks.coordinator import RankCoordinator
 
 
-class EpochSetter:
+class SamplerStandIn:
     """A stand-in for the batch sampler of a DataLoader.
 
     Trainers call `loader.batch_sampler.sampler.set_epoch` before each epoch. There is
@@ -40,7 +40,7 @@ class EpochSetter:
         self._set_epoch = set_epoch
 
     @property
-    def sampler(self) -> EpochSetter:
+    def sampler(self) -> SamplerStandIn:
         """Itself: one schedule decides on batches and their order."""
         return self
 
@@ -192,7 +192,7 @@ class EchoLoader(_EchoLoader):
             self._write_length()
 
     @property
-    def batch_sampler(self) -> EpochSetter:
+    def batch_sampler(self) -> SamplerStandIn:
         """An object whose `sampler.set_epoch`, which trainers call, is the loader's.
 
         Examples:
@@ -202,7 +202,7 @@ class EchoLoader(_EchoLoader):
             >>> loader.state_dict()["epoch"]
             3
         """
-        return EpochSetter(self.set_epoch)
+        return SamplerStandIn(self.set_epoch)
 
     def _adapter(self) -> Adapter:
         return TorchAdapter(nested=self._nested)

@@ -132,7 +132,7 @@ class _ExampleWriter:
         self._dataset = config.dataset
         spec = make_spec(as_arrays(config.adapter.read_first(record.example)))
         self._spec = replace(spec, fields=record.fields)
-        self._read = config.adapter.reader()
+        self._read = config.adapter.decoder()
         self._ragged = record.ragged
         self._epoch = config.epoch
         self._told = -1  # the epoch that the dataset is in

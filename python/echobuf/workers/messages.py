@@ -27,7 +27,7 @@ from echobuf.field import Field
 if TYPE_CHECKING:
     from echobuf import _core
     from echobuf._engine.engine import Engine
-    from echobuf.loader.adapter import Adapter
+    from echobuf.loader.items import Adapter
     from echobuf.options import Options
 
 READY = "ready"
