@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from echobuf import _core, state
 from echobuf.errors import StateError, UpstreamStateError
+from echobuf.loader.states import Positions
 from echobuf.plain import from_text, to_text
 from echobuf.state import ENTERED_KEY, UPSTREAM_KEY, State
 
@@ -204,7 +205,7 @@ class Replay:
         return Replay(order, missing, count, self.is_exact)
 
 
-class ArrivalStates:
+class ArrivalStates(Positions):
     """The states of an epoch whose items enter as they arrive.
 
     Args:
@@ -213,14 +214,7 @@ class ArrivalStates:
         epoch: its number.
         offset: the entry with which it began.
         entered: what a loaded state told.
-
-    Attributes:
-        end: None: there is no state of upstream.
-        trouble: None: a state can always be kept.
     """
-
-    end = None
-    trouble = None
 
     def __init__(
         self,
@@ -288,21 +282,14 @@ class ArrivalStates:
         return np.where(is_first, self._first[within], items + shift)
 
 
-class OrderedStates:
+class OrderedStates(Positions):
     """The states of an epoch in order, which goes on from one that was not.
 
     Args:
         epoch: its number.
         offset: the entry with which it began.
         replay: the way in which it began.
-
-    Attributes:
-        end: None: there is no state of upstream.
-        trouble: None: a state can always be kept.
     """
-
-    end = None
-    trouble = None
 
     def __init__(self, epoch: int, offset: int, replay: Replay) -> None:
         self._epoch = epoch

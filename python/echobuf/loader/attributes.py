@@ -190,12 +190,11 @@ class DataLoaderLike(Uncopied, Closing):
         arguments = self._epochs.resumed_arguments() or self._plan.sealed()
         sealed = self._seal(arguments, self._position())
         positions = self._starter.positions
-        trouble = None if positions is None else positions.trouble
-        if trouble is not None and not self._is_warned:
+        if positions.trouble is not None and not self._is_warned:
             self._is_warned = True
             warnings.warn(
-                f"{trouble}; `state` is without it, and a loader that goes on from it "
-                "reads upstream from its start.",
+                f"{positions.trouble}; `state` is without it, and a loader that goes "
+                "on from it reads upstream from its start.",
                 stacklevel=2,
             )
         return sealed

@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from echobuf._engine.termination import upstream_failed
@@ -21,7 +21,7 @@ from echobuf.errors import (
     UpstreamStateError,
 )
 from echobuf.loader.feeder import Feeder
-from echobuf.loader.states import Positions, with_upstream
+from echobuf.loader.states import Positions
 from echobuf.loader.thread import closed_error
 from echobuf.progress import Wait, show_seconds, slice_s
 from echobuf.resources import Uncopied
@@ -56,7 +56,7 @@ class EpochFeed:
     buffer: EchoBuffer | None = None
     feeder: Feeder | None = None
     cause: BaseException | None = None
-    positions: Positions | None = None
+    positions: Positions = field(default_factory=Positions)
     pool: Any = None
     describe_wait: Callable[[], str] = str
     given_up: bool = False
@@ -245,7 +245,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         """Return the buffer's position after a draw."""
         assert self._buffer is not None
         assert self._run is not None
-        return with_upstream(engine_of(self._buffer).position, self._run.positions)
+        return self._run.positions.at(engine_of(self._buffer).position)
 
     def _end(self) -> None:
         with self._changing:

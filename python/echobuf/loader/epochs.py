@@ -16,7 +16,7 @@ from echobuf import state
 from echobuf.buffer import engine_of
 from echobuf.loader.epoch import EpochFeed, EpochIterator, weakly
 from echobuf.loader.starter import EpochStarter
-from echobuf.loader.states import locate, with_end, with_upstream
+from echobuf.loader.states import locate
 from echobuf.loader.thread import closed_error
 from echobuf.loader.upstream import EpochForwarder
 
@@ -216,8 +216,8 @@ class Epochs:
             return resume
         positions = self._starter.positions  # before: they may be of the next epoch
         if self.is_between or self._starter.buffer is None:
-            return with_end(state.start_of(self.next_number), positions)
-        return with_upstream(self._locate, positions)
+            return positions.with_end(state.start_of(self.next_number))
+        return positions.at(self._locate)
 
     def _locate(self) -> state.State:
         buffer = self._starter.buffer

@@ -83,11 +83,10 @@ class Feeder(ABC):
 
     Attributes:
         stopped: set by `stop`; the thread then takes no further item.
-        positions: completes the positions of the buffer in this epoch; None if nothing
-            is to be added.
+        positions: completes the positions of the buffer in this epoch.
     """
 
-    positions: Positions | None = None
+    positions = Positions()
 
     def __init__(
         self, sink: Sink, thread: UpstreamThread, start: UpstreamStart, term: int
@@ -179,7 +178,9 @@ class ItemFeeder(Feeder):
         self._read = read
         self._count = 0  # items that upstream has yielded
         self._skipped = skipped
-        self.positions = self._snapshots = snapshots
+        self._snapshots = snapshots
+        if snapshots is not None:
+            self.positions = snapshots
         super().__init__(sink, thread, start, term)
 
     def to_skip(self) -> int:

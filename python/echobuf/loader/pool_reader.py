@@ -223,14 +223,12 @@ class WorkerFeeder(Feeder):
         else:
             self._replay = Replay.begin(request.needed)
         self._arrivals: ArrivalStates | None = None
-        states: ArrivalStates | OrderedStates | None = None
         if not pool.is_in_order:
-            states = self._arrivals = ArrivalStates(
+            self.positions = self._arrivals = ArrivalStates(
                 core, term, request.number, offset, entered
             )
         elif entered is not None:
-            states = OrderedStates(request.number, offset, self._replay)
-        self.positions = states
+            self.positions = OrderedStates(request.number, offset, self._replay)
         super().__init__(engine, request.thread, request.start, term)
 
     def stop(self) -> None:

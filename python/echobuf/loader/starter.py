@@ -67,7 +67,7 @@ class EpochStarter:
         self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
         self.early: tuple[EpochFeed, UpstreamStart] | None = None
         self.buffer: EchoBuffer | None = None
-        self.positions: Positions | None = None
+        self.positions = Positions()
         self._batch_decoder: BatchDecoder | None = None  # from the first item on
         self._is_warned = False
 

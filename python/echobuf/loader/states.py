@@ -8,7 +8,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from echobuf import hints
 from echobuf._engine.engine import Engine
@@ -158,22 +158,33 @@ _MOST_PARTS = 1000
 _MANY = 2**62
 
 
-class Positions(Protocol):
-    """The part of an epoch that completes positions of its buffer for states."""
+class Positions:
+    """The part of an epoch that completes positions of its buffer for states.
 
-    @property
-    def end(self) -> UpstreamState | None:
-        """Return upstream's state at its end."""
+    Of an upstream without a state there is nothing to complete.
 
-    @property
-    def trouble(self) -> str | None:
-        """Return why upstream's states are not kept."""
+    Attributes:
+        end: upstream's state at its end.
+        trouble: why upstream's states are not kept.
+    """
+
+    end: UpstreamState | None = None
+    trouble: str | None = None
 
     def at(self, locate: Callable[[], State]) -> State:
-        """Return a position with what belongs to it."""
+        """Return a position with what belongs to it.
+
+        Args:
+            locate: says the position, in this epoch or at the start of the next one.
+        """
+        return locate()
+
+    def with_end(self, position: State) -> State:
+        """Return a position at an epoch's start, with upstream's state before it."""
+        return _with(position, self.end)
 
 
-class Snapshots:
+class Snapshots(Positions):
     """States of upstream in one epoch, for each segment the last one before it.
 
     What a resumed loader needs begins with a segment, so no others are taken. The
@@ -221,8 +232,6 @@ class Snapshots:
         self._segment = 0  # the first that begins at `offset` or later
         self._taken_for = -1  # the segment that the last state was taken for
         self._longest = 1  # item so far
-        self.end: UpstreamState | None = None
-        self.trouble: str | None = None
 
     def passed(self, count: int) -> None:
         """Note that upstream has yielded an item of so many fresh examples."""
@@ -300,16 +309,6 @@ class Snapshots:
         before = [one for one in (*seen, *self.kept) if (one.offset or 0) <= needed]
         last = max(before, key=lambda one: one.offset or 0, default=None)
         return _with(position, last)
-
-
-def with_upstream(locate: Callable[[], State], snapshots: Positions | None) -> State:
-    """Return a position, with the state of upstream that belongs to it, if any."""
-    return locate() if snapshots is None else snapshots.at(locate)
-
-
-def with_end(position: State, snapshots: Positions | None) -> State:
-    """Return a position at an epoch's start, with the state before it, if any."""
-    return position if snapshots is None else _with(position, snapshots.end)
 
 
 def _with(position: State, found: UpstreamState | None) -> State:
