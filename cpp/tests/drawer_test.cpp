@@ -38,7 +38,7 @@ struct Bench {
         store(RecordLayout(options.fields, false), ring.capacity()),
         layout(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(layout.bytes(), 2)),
-        drawer(options, ring, HostDraw(store, layout, options.seed), pool) {}
+        drawer(options, ring, HostDraw(store.slots(), layout, options.seed), pool) {}
 
   /// Claims one record and writes it, or says that there is no room.
   std::optional<std::uint64_t> claim(std::uint64_t id) {

@@ -107,12 +107,13 @@ TEST(RaggedBuffer, WritesOnlyWhereItCountsMemory) {
       for (; n < end; ++n) all += lengths(n).bytes();
       for (std::uint64_t slot = 0; slot < backend.ring.capacity(); ++slot)
         for (std::size_t f = 0; f < 2; ++f) {
-          const PayloadStore::Rows& rows = backend.store.rows(slot, f);
+          const RowsTable::Rows& rows = backend.store.table()->rows(slot, f);
           reached = std::max(
               reached, rows.offset + rows.count * (f == 0 ? kTokenBytes : kPointBytes));
         }
     }
-    const std::size_t counted = backend.store.payload_bytes(backend.measure.wrap_from);
+    const std::size_t counted =
+        backend.store.payload()->used_bytes(backend.measure.wrap_from);
     EXPECT_LE(reached, counted);
     EXPECT_LT(counted, backend.measure.size.bytes());
     EXPECT_GT(all, 3 * counted) << "went around";

@@ -35,7 +35,7 @@ struct HostBackend {
 
   /// Throws std::bad_alloc.
   explicit HostBackend(const BufferOptions& options)
-      : ring(ring_capacity(options), options.borrowed.get()),
+      : ring(shape_of(options)),
         store(make_store(options)),
         versions(options.keeps_versions() ? ring.capacity() : 0),
         batch(store.layout(), options.leaves, options.batch_size),
@@ -47,18 +47,18 @@ struct HostBackend {
     // "auto" has one more: a batch that a wait has cut in two.
     const std::size_t slot = (options.borrowed ? 0 : HostStore::bytes(record, 1)) +
                              Versions::bytes(options.keeps_versions() ? 1 : 0);
-    return {ring_capacity(options), slot + Ring::bytes(1),
+    return {ring_capacity(options), slot + Ring::bytes(1, false),
             options.prefetch + (options.automatic ? 1u : 0u), batch.bytes(),
             batch.maker_bytes()};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<Drawer>(options, ring,
-                                    HostDraw(store, batch, options.seed, &versions),
-                                    pool, &versions);
+    return std::make_unique<Drawer>(
+        options, ring, HostDraw(store.slots(), batch, options.seed, &versions), pool,
+        &versions);
   }
 
-  PutPath put_path() { return {ring, store, &versions}; }
+  PutPath put_path() { return {ring, store, 0, &versions}; }
 
   /// Nothing here works by itself.
   template <class Broken>
@@ -69,8 +69,8 @@ struct HostBackend {
   std::size_t bytes() const {
     const std::size_t slots =
         store.is_borrowed() ? 0 : HostStore::bytes(store.layout(), ring.capacity());
-    return slots + Ring::bytes(ring.capacity()) + versions.bytes() + pool->held() +
-           batch.maker_bytes();
+    return slots + Ring::bytes(ring.capacity(), false) + versions.bytes() +
+           pool->held() + batch.maker_bytes();
   }
 
   std::size_t device_bytes() const { return 0; }
@@ -82,9 +82,15 @@ struct HostBackend {
   const std::shared_ptr<BatchPool> pool;
 
  private:
+  static RingShape shape_of(const BufferOptions& options) {
+    const std::uint64_t slots = ring_capacity(options);
+    if (options.borrowed) return RingShape::over(*options.borrowed, slots);
+    return {.capacity = slots};
+  }
   static HostStore make_store(const BufferOptions& options) {
     RecordLayout layout(options.fields, options.ragged);
-    if (options.borrowed) return {std::move(layout), *options.borrowed};
+    if (options.borrowed)
+      return {std::move(layout), *options.borrowed, options.lengths, 0};
     return {std::move(layout), ring_capacity(options), options.shared};
   }
 };

@@ -5,11 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
-#include <variant>
 #include <vector>
 
-#include "echobuf/buffer/payload_put_path.hpp"
+#include "echobuf/buffer/payload_measure.hpp"
+#include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/batch_pool.hpp"
@@ -19,72 +18,20 @@
 #include "echobuf/draw/rows_layout.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/schedule/sweep.hpp"
-#include "echobuf/store/payload_claims.hpp"
-#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/ring.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
-/// The most bytes of a segment, and of a record; and the payload ring, which has room
-/// for the window, the segment that is being filled, the record that shows that it is
-/// full, and, from `wrap_from` on, the end of one that does not wrap around.
-class PayloadMeasure {
- public:
-  explicit PayloadMeasure(const BufferOptions& options) {
-    const Sweep sweep = make_sweep(options, options.epoch);
-    const std::uint64_t segments =
-        std::visit([](const auto& s) { return s.schedule().segments(); }, sweep);
-    const bool fractional = !options.automatic && options.factor.den != 1;
-    const LengthOptions& lengths = options.lengths;
-    if (lengths.payload_bytes > LengthOptions::kMostBytes) throw std::bad_alloc();
-    share = lengths.share(segments);
-    most = lengths.most_bytes(segments);
-    const std::uint64_t records = ring_capacity(options);
-    const std::uint64_t window =
-        lengths.payload_bytes > 0
-            ? lengths.payload_bytes + share + (fractional ? share / 2 : 0)
-            : size_product(records, most);
-    const std::uint64_t examples = std::max<std::uint64_t>(lengths.examples, 1);
-    size = PayloadSize::around(window, most, records,
-                               size_product(lengths.fields.size(), examples), edge);
-    // As many units as a record takes at most: see PayloadClaims.
-    wrap_from = size.units - (most + edge) / size.unit;
-  }
-
-  std::uint64_t share;  // LengthOptions::kNoLimit: none
-  std::uint64_t most;
-  std::uint64_t edge;  // bytes of a record at most that are no rows
-  PayloadSize size{0, 0};
-  std::uint64_t wrap_from;  // units
-};
-
-/// Says how full the payload ring is, and what is known of the rows.
-inline void describe_payload(BufferStats& stats, const PayloadClaims& claims,
-                             const PayloadMeasure& measure, const RowsCounts& counts,
-                             std::size_t fields) {
-  stats.payload_bytes = claims.used() * measure.size.unit;
-  stats.payload_capacity = measure.size.bytes();
-  stats.mean_rows = counts.mean_rows() / static_cast<double>(fields);
-  stats.padding_share = counts.padding_share();
-}
-
-/// The layout of the slots, which have no bytes of the fields of any length.
-inline RecordLayout record_of(const BufferOptions& options) {
-  std::vector<FieldShape> shapes = options.fields;
-  for (const RaggedField& field : options.lengths.fields)
-    shapes[field.field] = {0, static_cast<std::size_t>(options.lengths.examples)};
-  return {shapes, options.ragged};
-}
-
 /// `DrawerOf`: a PayloadDrawer, or a RowsDrawer for rows that are packed.
 template <class DrawerOf>
 struct BasicPayloadBackend {
-  using Ring = PayloadRing;
-  using Store = PayloadStore;
+  using Ring = echobuf::Ring;
+  using Store = HostStore;
   using Drawer = DrawerOf;
-  using PutPath = PayloadPutPath<Ring, Store>;
+  using PutPath = echobuf::PutPath<Ring, Store>;
 
   static constexpr bool kUploads = false;
 
@@ -97,7 +44,7 @@ struct BasicPayloadBackend {
   explicit BasicPayloadBackend(const BufferOptions& options)
       : measure(options),
         examples_(options.lengths.examples),
-        ring(make_ring(options, measure)),
+        ring(shape_of(options, measure)),
         store(make_store(options, measure)),
         versions(options.keeps_versions() ? ring.capacity() : 0),
         batch(store.layout(), options.leaves, options.batch_size),
@@ -112,14 +59,14 @@ struct BasicPayloadBackend {
     const std::size_t slot =
         (options.borrowed
              ? RowsTable::bytes(1, fields)
-             : PayloadStore::bytes(record, 1, fields, options.lengths.examples)) +
+             : HostStore::bytes(record, 1, fields, options.lengths.examples)) +
         Versions::bytes(options.keeps_versions() ? 1 : 0);
     // More than those made ahead: of records that are set apart for a batch, or of rows
     // that are being packed.
     const std::uint64_t begun =
         options.lengths.pack_to > 0 ? RowsDrawer::most_begun(options.batch_size) : 1;
-    return {ring_capacity(options), slot + Ring::bytes(1), options.prefetch + begun,
-            batch_bytes(options, measure, batch),
+    return {ring_capacity(options), slot + Ring::bytes(1, true),
+            options.prefetch + begun, batch_bytes(options, measure, batch),
             batch.maker_bytes() + (options.borrowed ? 0 : measure.size.bytes())};
   }
 
@@ -137,22 +84,22 @@ struct BasicPayloadBackend {
 
   /// Bytes taken by now, without what no record of those put so far comes to.
   std::size_t bytes() const {
-    const std::size_t fields = store.fields().size();
+    const std::size_t fields = store.table()->fields().size();
     const std::size_t window =
         store.is_borrowed()
             ? RowsTable::bytes(ring.capacity(), fields)
-            : PayloadStore::bytes(store.layout(), ring.capacity(), fields, examples_) +
-                  store.payload_bytes(measure.wrap_from);
-    return window + Ring::bytes(ring.capacity()) + versions.bytes() + pool->held() +
-           batch.maker_bytes();
+            : HostStore::bytes(store.layout(), ring.capacity(), fields, examples_) +
+                  store.payload()->used_bytes(measure.wrap_from);
+    return window + Ring::bytes(ring.capacity(), true) + versions.bytes() +
+           pool->held() + batch.maker_bytes();
   }
 
   std::size_t device_bytes() const { return 0; }
 
   /// What is known of the rows beside that.
   void describe(BufferStats& stats) {
-    describe_payload(stats, ring.claims(), measure, counts, store.fields().size());
-    if (store.is_borrowed()) stats.payload_bytes = stats.payload_capacity = 0;
+    describe_payload(stats, ring.claims(), measure, counts,
+                     store.table()->fields().size());
   }
 
   const PayloadMeasure measure;
@@ -169,10 +116,13 @@ struct BasicPayloadBackend {
   RowsCounts counts;
 
  private:
-  static Ring make_ring(const BufferOptions& options, const PayloadMeasure& measure) {
+  static RingShape shape_of(const BufferOptions& options,
+                            const PayloadMeasure& measure) {
     const std::uint64_t records = ring_capacity(options);
-    if (options.borrowed) return {records, *options.borrowed};
-    return {records, measure.size.units, 0, 0, nullptr, measure.wrap_from};
+    if (options.borrowed) return RingShape::over(*options.borrowed, records);
+    return {.capacity = records,
+            .units = measure.size.units,
+            .wrap_from = measure.wrap_from};
   }
   static Store make_store(const BufferOptions& options, const PayloadMeasure& measure) {
     const std::vector<RaggedField>& fields = options.lengths.fields;

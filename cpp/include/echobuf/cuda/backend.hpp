@@ -125,7 +125,7 @@ struct CudaBackend {
     return std::make_unique<Drawer>(options, ring, draw(), *replay_, versions_);
   }
 
-  PutPath put_path() { return {ring, store, &versions_}; }
+  PutPath put_path() { return {ring, store, 0, &versions_}; }
 
   /// Begins to upload. `broken` is called when that has come to an end by itself.
   void start(const std::function<void()>& broken) { uploader_->start(broken); }
@@ -136,9 +136,8 @@ struct CudaBackend {
   void notice_loss() { uploader_->notice_loss(); }
 
   std::size_t bytes() const {
-    const std::size_t slots =
-        store.is_borrowed() ? 0 : store.slots() * record_.stride();
-    return slots + echobuf::Ring::bytes(store.slots()) + versions_.bytes();
+    return store.bytes() + echobuf::Ring::bytes(store.slots(), false) +
+           versions_.bytes();
   }
   std::size_t device_bytes() const {
     return capacity_ * record_.stride() + workspace_layout_.bytes + infos_bytes_;

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "echobuf/cuda/device_rows.hpp"
-#include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/cuda/staged_payload_ring.hpp"
+#include "echobuf/cuda/staging.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/rows_filler.hpp"
 #include "echobuf/options.hpp"
@@ -19,21 +19,20 @@
 
 namespace echobuf::cuda {
 
-class DevicePackingDrawer
-    : public RowsFiller<StagedPayloadRing, PayloadStaging, DeviceRows> {
+class DevicePackingDrawer : public RowsFiller<StagedPayloadRing, DeviceRows> {
  public:
   static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
 
   /// The rest as DeviceRows has it.
   DevicePackingDrawer(const BufferOptions& options, StagedPayloadRing& ring,
-                      const PayloadStaging& staging, std::uint64_t share,
+                      const Staging& staging, std::uint64_t share,
                       std::uint64_t most_bytes, RowsCounts& counts,
                       const Versions& /*none*/, const SharedContext& context,
                       const BatchLayout& batch, DrawOrder& order,
-                      const PayloadStaging::Window& window, const RowsKernels& kernels,
+                      const Staging::Window& window, const RowsKernels& kernels,
                       const std::vector<StageKernels>& stages)
-      : RowsFiller(options, ring, staging, share, most_bytes, counts, context, staging,
-                   batch, options, order, window, kernels, stages, kChunk,
+      : RowsFiller(options, ring, *staging.table(), share, most_bytes, counts, context,
+                   staging, batch, options, order, window, kernels, stages, kChunk,
                    most_begun(options.batch_size)),
         order_(order),
         replay_(order) {}

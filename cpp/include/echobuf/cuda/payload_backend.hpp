@@ -9,16 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/payload_backend.hpp"
-#include "echobuf/buffer/payload_put_path.hpp"
+#include "echobuf/buffer/payload_measure.hpp"
+#include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/packing_drawer.hpp"
 #include "echobuf/cuda/payload_drawer.hpp"
-#include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/cuda/stage_launches.hpp"
+#include "echobuf/cuda/staged_payload.hpp"
 #include "echobuf/cuda/staged_payload_ring.hpp"
+#include "echobuf/cuda/staging.hpp"
 #include "echobuf/cuda/uploader.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/options.hpp"
@@ -38,9 +39,9 @@ inline constexpr std::size_t kPayloadAlignment = 256;
 template <class DrawerOf>
 struct BasicDevicePayloadBackend {
   using Ring = StagedPayloadRing;
-  using Store = PayloadStaging;
+  using Store = Staging;
   using Drawer = DrawerOf;
-  using PutPath = PayloadPutPath<Ring, Store>;
+  using PutPath = echobuf::PutPath<Ring, Store>;
 
   static constexpr bool kUploads = true;
 
@@ -70,8 +71,8 @@ struct BasicDevicePayloadBackend {
               options.lengths.fields, options.lengths.examples),
         batch(record_, options.leaves, options.batch_size),
         versions_(options.keeps_versions() ? capacity_ + staging_.slots : 0),
-        uploader_(std::make_unique<BasicUploader<Ring, Store>>(context_, ring, store,
-                                                               on_device())) {}
+        uploader_(std::make_unique<BasicUploader<Ring>>(context_, ring, store,
+                                                        on_device())) {}
 
   /// The memory that is allocated here.
   static BufferNeeds needs(const BufferOptions& options) {
@@ -119,7 +120,8 @@ struct BasicDevicePayloadBackend {
 
   /// What is known of the rows beside that.
   void describe(BufferStats& stats) {
-    describe_payload(stats, ring.claims(), measure, counts_, store.fields().size());
+    describe_payload(stats, ring.claims(), measure, counts_,
+                     store.table()->fields().size());
   }
 
  private:
@@ -136,7 +138,7 @@ struct BasicDevicePayloadBackend {
     return slots_bytes(record, capacity) + measure.size.bytes();
   }
 
-  PayloadStaging::Window on_device() {
+  Staging::Window on_device() {
     const Address slots = window_->get();
     return {slots, capacity_, slots + slots_bytes(record_, capacity_), &ring.claims()};
   }
@@ -165,7 +167,7 @@ struct BasicDevicePayloadBackend {
 
  private:
   Versions versions_;
-  const std::unique_ptr<BasicUploader<Ring, Store>> uploader_;
+  const std::unique_ptr<BasicUploader<Ring>> uploader_;
   RowsCounts counts_;
   const Drawer* drawer_ = nullptr;  // the buffer's, which ends before this
 };

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/rows_draw.hpp"
 #include "echobuf/cuda/staged_payload_ring.hpp"
+#include "echobuf/cuda/staging.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/payload_planner.hpp"
 #include "echobuf/options.hpp"
@@ -20,18 +20,19 @@
 
 namespace echobuf::cuda {
 
-class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStaging> {
+class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing> {
  public:
   static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
 
   DevicePayloadDrawer(const BufferOptions& options, StagedPayloadRing& ring,
-                      const PayloadStaging& staging, std::uint64_t share,
+                      const Staging& staging, std::uint64_t share,
                       std::uint64_t most_bytes, RowsCounts& counts,
                       const Versions& versions, const SharedContext& context,
                       const BatchLayout& batch, DrawOrder& order,
-                      const PayloadStaging::Window& window, const RowsKernels& kernels,
+                      const Staging::Window& window, const RowsKernels& kernels,
                       const std::vector<StageKernels>& stages)
-      : PayloadPlanner(options, ring, staging, share, most_bytes, counts, &versions),
+      : PayloadPlanner(options, ring, *staging.table(), share, most_bytes, counts,
+                       &versions),
         order_(order),
         draw_(context, staging, batch, options, order, window, kernels, stages),
         replay_(order) {}

@@ -13,12 +13,13 @@
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/segment_table.hpp"
 #include "echobuf/schedule/sweep.hpp"
+#include "echobuf/store/rows_table.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
-/// `Ring`, `Store`: of the window, in host memory or on a device.
-template <class Ring, class Store>
+/// `Ring`: of the window, in host memory or on a device.
+template <class Ring>
 class PayloadCursor : public PassCursor<Ring> {
   using Cursor = PassCursor<Ring>;
 
@@ -26,11 +27,11 @@ class PayloadCursor : public PassCursor<Ring> {
   using Outcome = DrawOutcome;
 
   /// `share`: the most bytes of a segment; `most_bytes`: of a record.
-  PayloadCursor(const BufferOptions& options, Ring& ring, const Store& store,
+  PayloadCursor(const BufferOptions& options, Ring& ring, const RowsTable& rows,
                 std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
                 const Versions* versions)
       : Cursor(options, ring, versions),
-        store_(store),
+        rows_table_(rows),
         counts_(counts),
         most_bytes_(most_bytes),
         table_(share) {
@@ -80,11 +81,11 @@ class PayloadCursor : public PassCursor<Ring> {
     };
     while (table_.end() < progress.committed) {
       const std::uint64_t slot = ring_.slot(epoch_.position(table_.end()));
-      const std::uint64_t bytes = store_.bytes_of(slot);
+      const std::uint64_t bytes = rows_table_.bytes_of(slot);
       if (left_ && table_.end() == epoch_.required_end && bytes <= *left_)
         strange_ = true;  // it would have been in the window, too
       table_.add(bytes, size_of);
-      counts_.add_fresh(store_.examples_of(slot), store_.rows_of(slot));
+      counts_.add_fresh(rows_table_.examples_of(slot), rows_table_.rows_of(slot));
       if (!window_known_) look_at_window();
     }
     return progress;
@@ -121,7 +122,7 @@ class PayloadCursor : public PassCursor<Ring> {
   using Cursor::ring_;
   using Cursor::sweep_;
 
-  const Store& store_;
+  const RowsTable& rows_table_;
   RowsCounts& counts_;
 
  private:

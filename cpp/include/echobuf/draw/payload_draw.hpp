@@ -18,8 +18,7 @@
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/transformed_rows.hpp"
 #include "echobuf/options.hpp"
-#include "echobuf/status.hpp"
-#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/host_store.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf {
@@ -29,22 +28,23 @@ class PayloadDraw {
   using Form = LengthOptions::Form;
 
   /// Throws std::bad_alloc. `batch`: where the fields of any length have no bytes.
-  PayloadDraw(const PayloadStore& store, const BatchLayout& batch,
+  PayloadDraw(const HostStore& store, const BatchLayout& batch,
               const BufferOptions& options, std::shared_ptr<BatchPool> pool,
               const Versions& versions)
-      : store_(store),
+      : payload_(*store.payload()),
+        table_(payload_.table()),
         batch_(batch),
         options_(options),
         pool_(std::move(pool)),
         fixed_(store.slots(), batch, options.seed, &versions),
-        transformed_(store, batch, options),
-        sources_(store.fields().size()),
+        transformed_(payload_, batch, options),
+        sources_(table_.fields().size()),
         leaves_(batch.leaves()) {
     for (const BatchLayout::Leaf& leaf : batch.all())
       has_fixed_ = has_fixed_ || leaf.bytes > 0;
     for (std::size_t i = 0; i < batch.leaves(); ++i)
-      for (std::size_t f = 0; f < store.fields().size(); ++f)
-        if (batch.all()[i].field == store.fields()[f].field && !batch.all()[i].rows)
+      for (std::size_t f = 0; f < table_.fields().size(); ++f)
+        if (batch.all()[i].field == table_.fields()[f].field && !batch.all()[i].rows)
           ragged_.push_back({i, f});
   }
 
@@ -53,7 +53,7 @@ class PayloadDraw {
   std::size_t begin(const PayloadPlan& plan, const Batch& before, Form form,
                     Batch& batch) {
     batch.count = before.count;
-    for (const std::uint64_t slot : plan.slots) batch.count += store_.examples_of(slot);
+    for (const std::uint64_t slot : plan.slots) batch.count += table_.examples_of(slot);
     find_sources(plan, before);
     return lay_out(plan, before, batch, form);
   }
@@ -84,7 +84,7 @@ class PayloadDraw {
   static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
 
   std::size_t row_bytes(const Ragged& leaf) const {
-    return store_.fields()[leaf.field].row_bytes;
+    return table_.fields()[leaf.field].row_bytes;
   }
 
   /// Fills `sources_`, by field.
@@ -102,21 +102,21 @@ class PayloadDraw {
               {values + static_cast<std::size_t>(offsets[i]) * row,
                static_cast<std::size_t>(offsets[i + 1] - offsets[i]) * row});
       }
-      if (store_.in_batches()) {
+      if (table_.in_batches()) {
         for (const std::uint64_t slot : plan.slots)
-          for (std::uint64_t i = 0; i < store_.examples_of(slot); ++i)
-            sources.push_back(source_of(store_.example(slot, leaf.field, i), row));
+          for (std::uint64_t i = 0; i < table_.examples_of(slot); ++i)
+            sources.push_back(source_of(table_.example(slot, leaf.field, i), row));
         continue;
       }
       std::size_t at = sources.size();
       sources.resize(at + plan.slots.size());
       for (const std::uint64_t slot : plan.slots)
-        sources[at++] = source_of(store_.rows(slot, leaf.field), row);
+        sources[at++] = source_of(table_.rows(slot, leaf.field), row);
     }
   }
 
-  RowsSource source_of(const PayloadStore::Rows& rows, std::size_t row) const {
-    return {store_.payload() + rows.offset, rows.count * row};
+  RowsSource source_of(const RowsTable::Rows& rows, std::size_t row) const {
+    return {payload_.data() + rows.offset, rows.count * row};
   }
 
   static std::int64_t* index_of(const Batch& batch, const LeafPlace& place) {
@@ -175,7 +175,7 @@ class PayloadDraw {
   bool copy_rows(const Ragged& leaf, Form form, bool stream, const Batch& batch,
                  Poll* poll) {
     const std::vector<RowsSource>& sources = sources_[leaf.field];
-    const RaggedField& field = store_.fields()[leaf.field];
+    const RaggedField& field = table_.fields()[leaf.field];
     const LeafPlace& place = batch.places[leaf.leaf];
     std::byte* const values = batch.block.data() + place.values;
     std::int64_t* const index = index_of(batch, place);
@@ -208,7 +208,8 @@ class PayloadDraw {
     return poll->go_on();
   }
 
-  const PayloadStore& store_;
+  const Payload& payload_;
+  const RowsTable& table_;
   const BatchLayout& batch_;
   const BufferOptions& options_;
   const std::shared_ptr<BatchPool> pool_;

@@ -15,22 +15,22 @@
 #include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/sweep.hpp"
-#include "echobuf/status.hpp"
-#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/host_store.hpp"
 #include "echobuf/store/ring.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
-class PayloadDrawer : public PayloadPlanner<PayloadRing, PayloadStore> {
+class PayloadDrawer : public PayloadPlanner<Ring> {
  public:
   static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
 
-  PayloadDrawer(const BufferOptions& options, PayloadRing& ring,
-                const PayloadStore& store, const BatchLayout& batch,
-                std::shared_ptr<BatchPool> pool, std::uint64_t share,
-                std::uint64_t most_bytes, RowsCounts& counts, const Versions& versions)
-      : PayloadPlanner(options, ring, store, share, most_bytes, counts, &versions),
+  PayloadDrawer(const BufferOptions& options, Ring& ring, const HostStore& store,
+                const BatchLayout& batch, std::shared_ptr<BatchPool> pool,
+                std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
+                const Versions& versions)
+      : PayloadPlanner(options, ring, *store.table(), share, most_bytes, counts,
+                       &versions),
         draw_(store, batch, options, std::move(pool), versions),
         out_(batch, options) {}
 

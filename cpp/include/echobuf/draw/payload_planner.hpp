@@ -44,26 +44,26 @@ struct PayloadPlan {
 };
 
 /// See PayloadCursor.
-template <class Ring, class Store>
-class PayloadPlanner : public PayloadCursor<Ring, Store> {
-  using Cursor = PayloadCursor<Ring, Store>;
+template <class Ring>
+class PayloadPlanner : public PayloadCursor<Ring> {
+  using Cursor = PayloadCursor<Ring>;
 
  public:
   using Outcome = DrawOutcome;
 
   /// `versions`: of the records, for the uses of a plan; null: 0.
-  PayloadPlanner(const BufferOptions& options, Ring& ring, const Store& store,
+  PayloadPlanner(const BufferOptions& options, Ring& ring, const RowsTable& rows,
                  std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
                  const Versions* versions = nullptr)
-      : Cursor(options, ring, store, share, most_bytes, counts, versions),
+      : Cursor(options, ring, rows, share, most_bytes, counts, versions),
         versions_(versions && versions->bytes() > 0 ? versions : nullptr),
-        rows_(store.fields().size()),
+        rows_(rows.fields().size()),
         after_(sweep_),
-        partial_rows_(store.fields().size()),
-        counted_(store.fields().size()) {
+        partial_rows_(rows.fields().size()),
+        counted_(rows.fields().size()) {
     for (std::size_t f = 0; f < counted_.size(); ++f)
       in_batches_.push_back(options.leaves.empty() ||
-                            is_in_batches(store.fields()[f].field));
+                            is_in_batches(rows.fields()[f].field));
   }
 
   /// True if a draw would not wait. Changes nothing that is drawn.
@@ -76,7 +76,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   using Cursor::epoch_;
   using Cursor::options_;
   using Cursor::ring_;
-  using Cursor::store_;
+  using Cursor::rows_table_;
   using Cursor::sweep_;
 
   /// Walks a copy of the schedule until a whole batch is sure.
@@ -200,7 +200,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
       const std::uint64_t slot =
           next < ring_.capacity() ? next : next - ring_.capacity();
       if (options_.lengths.max_rows > 0 && !fits(slot)) break;
-      prefetch_for_read(reinterpret_cast<const std::byte*>(&store_.rows(slot, 0)));
+      prefetch_for_read(reinterpret_cast<const std::byte*>(&rows_table_.rows(slot, 0)));
       plan_.slots.push_back(slot);
     }
     if (taken > 0) {
@@ -226,7 +226,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     std::uint64_t longest = longest_;
     bool fit = true;
     for (std::size_t f = 0; f < rows_.size(); ++f) {
-      const std::uint64_t rows = store_.rows(slot, f).count;
+      const std::uint64_t rows = rows_table_.rows(slot, f).count;
       longest = std::max(longest, rows);
       // Divided, not multiplied: `pad_to` may be any number.
       const std::uint64_t most = options_.lengths.max_rows / (padded ? count() + 1 : 1);
@@ -240,7 +240,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     }
     longest_ = longest;
     for (std::size_t f = 0; f < rows_.size(); ++f)
-      rows_[f] += store_.rows(slot, f).count;
+      rows_[f] += rows_table_.rows(slot, f).count;
     return true;
   }
 
@@ -251,10 +251,10 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     for (std::size_t f = 0; f < counted_.size(); ++f) {
       Counted& field = counted_[f];
       for (const std::uint64_t slot : plan_.slots) {
-        const std::uint64_t examples = store_.examples_of(slot);
+        const std::uint64_t examples = rows_table_.examples_of(slot);
         field.examples += examples;
         for (std::uint64_t i = 0; i < examples; ++i) {
-          const std::uint64_t rows = store_.example(slot, f, i).count;
+          const std::uint64_t rows = rows_table_.example(slot, f, i).count;
           field.all += rows;
           field.longest = std::max(field.longest, rows);
         }

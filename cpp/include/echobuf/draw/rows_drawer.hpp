@@ -14,23 +14,22 @@
 #include "echobuf/draw/rows_filler.hpp"
 #include "echobuf/draw/rows_out.hpp"
 #include "echobuf/options.hpp"
-#include "echobuf/status.hpp"
-#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/host_store.hpp"
 #include "echobuf/store/ring.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
-class RowsDrawer : public RowsFiller<PayloadRing, PayloadStore, HostRows> {
+class RowsDrawer : public RowsFiller<Ring, HostRows> {
  public:
   static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
 
-  RowsDrawer(const BufferOptions& options, PayloadRing& ring, const PayloadStore& store,
+  RowsDrawer(const BufferOptions& options, Ring& ring, const HostStore& store,
              const BatchLayout& batch, std::shared_ptr<BatchPool> pool,
              std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
              const Versions& /*none*/)
-      : RowsFiller(options, ring, store, share, most_bytes, counts, options, store,
-                   batch, std::move(pool)),
+      : RowsFiller(options, ring, *store.table(), share, most_bytes, counts, options,
+                   *store.payload(), batch, std::move(pool)),
         out_(batch, options) {}
 
   Outcome draw(Batch& batch, Poll* poll) {

@@ -29,9 +29,9 @@ namespace echobuf {
 /// leaves have the same number of values.
 ///
 /// `Memory`: where batches of rows are that were begun, in host memory or on a device.
-template <class Ring, class Store, class Memory>
-class RowsFiller : public PayloadCursor<Ring, Store> {
-  using Cursor = PayloadCursor<Ring, Store>;
+template <class Ring, class Memory>
+class RowsFiller : public PayloadCursor<Ring> {
+  using Cursor = PayloadCursor<Ring>;
 
  public:
   using Outcome = DrawOutcome;
@@ -46,10 +46,10 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
 
   /// `of_memory`: the arguments of Memory.
   template <class... OfMemory>
-  RowsFiller(const BufferOptions& options, Ring& ring, const Store& store,
+  RowsFiller(const BufferOptions& options, Ring& ring, const RowsTable& rows,
              std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
              OfMemory&&... of_memory)
-      : Cursor(options, ring, store, share, most_bytes, counts, nullptr),
+      : Cursor(options, ring, rows, share, most_bytes, counts, nullptr),
         memory_(std::forward<OfMemory>(of_memory)...),
         packer_(options.lengths.pack_to),
         handed_(sweep_) {}
@@ -84,7 +84,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
   using Cursor::epoch_;
   using Cursor::options_;
   using Cursor::ring_;
-  using Cursor::store_;
+  using Cursor::rows_table_;
   using Cursor::sweep_;
 
   /// A batch that is being filled, and the schedule before its first example.
@@ -200,7 +200,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
     std::uint64_t taken = 0;
     for (; taken < part.count; ++taken) {
       const std::uint64_t slot = ring_.slot(window + records[taken]);
-      const std::uint64_t length = store_.rows(slot, 0).count;
+      const std::uint64_t length = rows_table_.rows(slot, 0).count;
       const std::int64_t row = packer_.next_row(length);
       if (row >= 0 && static_cast<std::uint64_t>(row) >=
                           first_row_ + begun_.size() * options_.batch_size) {
@@ -280,7 +280,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
       const std::uint64_t window = epoch_.position(part.window.first);
       for (std::uint64_t i = 0; i < part.count; ++i) {
         const std::uint64_t length =
-            store_.rows(ring_.slot(window + records[i]), 0).count;
+            rows_table_.rows(ring_.slot(window + records[i]), 0).count;
         packer.place(packer.next_row(length), length);
       }
     }
