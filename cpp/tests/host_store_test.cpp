@@ -114,12 +114,12 @@ TEST(PayloadMeasure, OfMoreThanAnyMemoryIsRefused) {
   for (const std::uint64_t much :
        {std::uint64_t{1} << 61, ~std::uint64_t{0}, ~std::uint64_t{0} / 3}) {
     const BufferOptions options = of_lengths(600, 8, {4, 1}, much);
-    EXPECT_THROW(RaggedBuffer::needs(options), std::bad_alloc);
-    EXPECT_THROW(RaggedBuffer{options}, std::bad_alloc);
+    EXPECT_THROW(Buffer::needs(options), std::bad_alloc);
+    EXPECT_THROW(Buffer{options}, std::bad_alloc);
     BufferOptions bounded = of_lengths(600, 8, {4, 1}, 0);
     bounded.lengths.fields[0].max_length = much;
     bounded.lengths.fields[1].max_length = 1;
-    EXPECT_THROW(RaggedBuffer::needs(bounded), std::bad_alloc);
+    EXPECT_THROW(Buffer::needs(bounded), std::bad_alloc);
   }
 }
 

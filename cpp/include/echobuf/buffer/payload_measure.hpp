@@ -23,7 +23,9 @@ namespace echobuf {
 /// full, and, from `wrap_from` on, the end of one that does not wrap around.
 class PayloadMeasure {
  public:
+  /// All is 0 where records have no rows. Throws std::bad_alloc.
   explicit PayloadMeasure(const BufferOptions& options) {
+    if (!options.lengths.any()) return;
     const Sweep sweep = make_sweep(options, options.epoch);
     const std::uint64_t segments =
         std::visit([](const auto& s) { return s.schedule().segments(); }, sweep);
@@ -44,11 +46,11 @@ class PayloadMeasure {
     wrap_from = size.units - (most + edge) / size.unit;
   }
 
-  std::uint64_t share;  // LengthOptions::kNoLimit: none
-  std::uint64_t most;
-  std::uint64_t edge;  // bytes of a record at most that are no rows
+  std::uint64_t share = 0;  // LengthOptions::kNoLimit: none
+  std::uint64_t most = 0;
+  std::uint64_t edge = 0;  // bytes of a record at most that are no rows
   PayloadSize size{0, 0};
-  std::uint64_t wrap_from;  // units
+  std::uint64_t wrap_from = 0;  // units
 };
 
 /// Says how full the payload ring is, and what is known of the rows.

@@ -13,9 +13,9 @@
 
 #include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
+#include "echobuf/cuda/device_drawer.hpp"
 #include "echobuf/cuda/device_infos.hpp"
 #include "echobuf/cuda/draw.hpp"
-#include "echobuf/cuda/drawer.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/replay.hpp"
@@ -68,7 +68,6 @@ struct WorkspaceLayout {
 struct CudaBackend {
   using Ring = StagedRing;
   using Store = Staging;
-  using Drawer = DeviceDrawer;
   using PutPath = echobuf::PutPath<Ring, Store>;
 
   static constexpr bool kUploads = true;
@@ -122,7 +121,7 @@ struct CudaBackend {
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<Drawer>(options, ring, draw(), *replay_, versions_);
+    return std::make_unique<DeviceDrawer>(options, ring, draw(), *replay_, versions_);
   }
 
   PutPath put_path() { return {ring, store, 0, &versions_}; }

@@ -12,9 +12,9 @@
 #include "echobuf/buffer/payload_measure.hpp"
 #include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
+#include "echobuf/cuda/device_packing.hpp"
+#include "echobuf/cuda/device_rows_drawer.hpp"
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/cuda/packing_drawer.hpp"
-#include "echobuf/cuda/payload_drawer.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/cuda/stage_launches.hpp"
 #include "echobuf/cuda/staged_payload.hpp"
@@ -34,13 +34,12 @@ inline constexpr std::size_t kPayloadAlignment = 256;
 /// The window has the size of that on the CPU. Everything but the memory of batches
 /// that wait in the middle is allocated here.
 ///
-/// `DrawerOf`: a DevicePayloadDrawer, or a DevicePackingDrawer for rows that are
+/// `DrawerOf`: a DeviceRowsDrawer, or a DevicePacking for rows that are
 /// packed.
 template <class DrawerOf>
 struct BasicDevicePayloadBackend {
   using Ring = StagedPayloadRing;
   using Store = Staging;
-  using Drawer = DrawerOf;
   using PutPath = echobuf::PutPath<Ring, Store>;
 
   static constexpr bool kUploads = true;
@@ -80,14 +79,15 @@ struct BasicDevicePayloadBackend {
     const RecordLayout record = record_of(options);
     const BatchLayout batch(record, options.leaves, options.batch_size);
     return {ring_capacity(options), record.stride(), 1,
-            Drawer::own_bytes(options, batch),
+            DrawerOf::own_bytes(options, batch),
             measure.size.bytes() + kPayloadAlignment};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    auto drawer = std::make_unique<Drawer>(
-        options, ring, store, measure.share, measure.most, counts_, versions_, context_,
-        batch, *uploader_, on_device(), kernels_, stages_);
+    const WindowRows rows{store.table(), measure.share, measure.most, &counts_};
+    auto drawer =
+        std::make_unique<DrawerOf>(options, ring, store, rows, versions_, context_,
+                                   batch, *uploader_, on_device(), kernels_, stages_);
     drawer_ = drawer.get();
     uploader_->prepare([&](StreamHandle stream) { drawer->prepare(stream); });
     return drawer;
@@ -169,10 +169,10 @@ struct BasicDevicePayloadBackend {
   Versions versions_;
   const std::unique_ptr<BasicUploader<Ring>> uploader_;
   RowsCounts counts_;
-  const Drawer* drawer_ = nullptr;  // the buffer's, which ends before this
+  const DrawerOf* drawer_ = nullptr;  // the buffer's, which ends before this
 };
 
-using DevicePayloadBackend = BasicDevicePayloadBackend<DevicePayloadDrawer>;
-using DevicePackingBackend = BasicDevicePayloadBackend<DevicePackingDrawer>;
+using DevicePayloadBackend = BasicDevicePayloadBackend<DeviceRowsDrawer>;
+using DevicePackingBackend = BasicDevicePayloadBackend<DevicePacking>;
 
 }  // namespace echobuf::cuda

@@ -18,7 +18,7 @@
 #include "echobuf/cuda/staging.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
-#include "echobuf/draw/payload_planner.hpp"
+#include "echobuf/draw/planner.hpp"
 #include "echobuf/draw/rows_moves.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/store/record.hpp"
@@ -86,7 +86,7 @@ class RowsDraw {
   std::uint64_t examples() const { return examples_; }
 
   /// Finds the records of a batch: those that were set apart, and of `plan`.
-  void find_records(const PayloadPlan& plan) {
+  void find_records(const BatchPlan& plan) {
     slots_ = apart_slots_;
     draws_ = apart_draws_;
     uses_ = apart_uses_;

@@ -97,6 +97,8 @@ class StagedPayloadRing : public SentRing {
   /// uploader's time, not upstream's.
   bool behind() const { return staging_.is_committed(uploaded()) && !retired(); }
 
+  std::uint64_t staged_end() const { return tail(); }
+
   /// Returns whether staging has no room only because its records are on their way.
   bool clearing() const {
     return behind() ||

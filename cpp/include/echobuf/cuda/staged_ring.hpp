@@ -29,6 +29,7 @@ class StagedRing : public SentRing {
         released_(borrowed ? borrowed->first : 0) {}
 
   std::uint64_t capacity() const { return capacity_; }
+  std::uint64_t slot(std::uint64_t position) const { return position % capacity_; }
 
   // ---- the uploader, one thread
 

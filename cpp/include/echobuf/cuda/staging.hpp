@@ -55,6 +55,8 @@ class Staging {
   /// Where the rows of each record are; null: records have none.
   const RowsTable* table() const { return payload_ ? &payload_->table() : nullptr; }
   std::uint64_t slots() const { return slots_.slots(); }
+  /// Of the fields of one size, until they are uploaded.
+  std::byte* at(std::uint64_t position) const { return slots_.at(position); }
   bool is_borrowed() const { return slots_.is_borrowed(); }
   const SharedMemory* shared_memory() const { return slots_.shared_memory(); }
   /// Of host memory.

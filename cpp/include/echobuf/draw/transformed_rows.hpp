@@ -11,6 +11,7 @@
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/copy_ahead.hpp"
 #include "echobuf/draw/part.hpp"
+#include "echobuf/draw/planner.hpp"
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/rows_maker.hpp"
 #include "echobuf/options.hpp"
@@ -18,13 +19,6 @@
 #include "echobuf/store/payload.hpp"
 
 namespace echobuf {
-
-/// The records of a batch in the order of their draws.
-struct DrawnRecords {
-  const std::vector<PassPart>& parts;
-  const std::vector<std::uint64_t>& slots;  // of all parts
-  const std::vector<DrawnUse>& uses;        // the same; none where draws know no echo
-};
 
 class TransformedRows {
  public:
@@ -45,7 +39,7 @@ class TransformedRows {
   /// Finds the places of the leaves in a batch of the records of `before`, in the
   /// packed form, and of those of `drawn`. `add`: takes bytes and returns their offset.
   template <class Add>
-  void lay_out(const DrawnRecords& drawn, const Batch& before, Form form, Batch& batch,
+  void lay_out(const BatchPlan& drawn, const Batch& before, Form form, Batch& batch,
                Add&& add) {
     for (Leaf& leaf : leaves_) {
       LeafPlace& place = batch.places[leaf.number];
@@ -69,8 +63,8 @@ class TransformedRows {
   /// Makes the leaves, where lay_out() of the same batch has placed them. `go_on`:
   /// takes the bytes that were written; false stops it.
   template <class GoOn>
-  bool draw(const DrawnRecords& drawn, const Batch& before, Form form,
-            const Batch& batch, GoOn&& go_on) {
+  bool draw(const BatchPlan& drawn, const Batch& before, Form form, const Batch& batch,
+            GoOn&& go_on) {
     bool streamed = false;
     for (Leaf& leaf : leaves_) {
       const bool done = leaf.plan().windowed()
@@ -110,7 +104,7 @@ class TransformedRows {
     return reinterpret_cast<std::int64_t*>(batch.block.data() + place.index);
   }
 
-  void find_lengths(Leaf& leaf, const DrawnRecords& drawn, const Batch& before) const {
+  void find_lengths(Leaf& leaf, const BatchPlan& drawn, const Batch& before) const {
     leaf.lengths.clear();
     if (before.count > 0) {
       const std::int64_t* const offsets = index_of(before, before.places[leaf.number]);
@@ -125,7 +119,7 @@ class TransformedRows {
   /// Calls `make` with each draw (of a whole batch, with each of its examples), its
   /// rows and its number among those of `drawn`.
   template <class Make>
-  bool for_each(const Leaf& leaf, const DrawnRecords& drawn, Make&& make) const {
+  bool for_each(const Leaf& leaf, const BatchPlan& drawn, Make&& make) const {
     const std::size_t row = table_.fields()[leaf.field].row_bytes;
     std::size_t record = 0;
     std::size_t example = 0;
@@ -150,7 +144,7 @@ class TransformedRows {
   }
 
   template <class GoOn>
-  bool draw_windows(Leaf& leaf, const DrawnRecords& drawn, const Batch& before,
+  bool draw_windows(Leaf& leaf, const BatchPlan& drawn, const Batch& before,
                     const Batch& batch, GoOn&& go_on) const {
     const std::size_t bytes = leaf.plan().bytes;
     std::byte* target = batch.block.data() + batch.places[leaf.number].values;
@@ -166,7 +160,7 @@ class TransformedRows {
   }
 
   template <class GoOn>
-  bool draw_all(Leaf& leaf, const DrawnRecords& drawn, const Batch& before, Form form,
+  bool draw_all(Leaf& leaf, const BatchPlan& drawn, const Batch& before, Form form,
                 const Batch& batch, GoOn&& go_on) const {
     const LeafPlace& place = batch.places[leaf.number];
     const std::size_t row = leaf.plan().bytes;

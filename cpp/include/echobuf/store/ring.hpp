@@ -150,6 +150,7 @@ class Ring {
   /// Always false: committed records can be drawn at once, and released slots taken.
   /// cuda::StagedRing differs.
   static constexpr bool behind() { return false; }
+  std::uint64_t staged_end() const { return tail(); }
   static constexpr bool clearing() { return false; }
 
   // ---- either side

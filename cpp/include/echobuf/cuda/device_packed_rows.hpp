@@ -26,7 +26,7 @@ namespace echobuf::cuda {
 /// Rows stay open while the ring goes on, so records are copied to blocks of our own as
 /// they are drawn, some together in one launch, and from there to the caller's leaves,
 /// with padding, in another. Both are on the stream of use(); blocks are used again.
-class DeviceRows {
+class DevicePackedRows {
  public:
   /// The layout of a block: rows begin at multiples of 16 bytes, so that words of them
   /// can be copied.
@@ -65,7 +65,7 @@ class DeviceRows {
   /// A block, which goes back to where it came from.
   class Rows {
    public:
-    Rows(DeviceRows& owner, std::unique_ptr<DeviceMemory> memory)
+    Rows(DevicePackedRows& owner, std::unique_ptr<DeviceMemory> memory)
         : owner_(&owner), memory_(std::move(memory)) {}
     Rows(Rows&&) = default;
     Rows& operator=(Rows&&) = default;
@@ -75,16 +75,16 @@ class DeviceRows {
     Address address() const { return memory_->get(); }
 
    private:
-    DeviceRows* owner_;
+    DevicePackedRows* owner_;
     std::unique_ptr<DeviceMemory> memory_;
   };
 
   /// `records`: that are copied together at most; `blocks`: that are in use.
-  DeviceRows(const SharedContext& context, const Staging& staging,
-             const BatchLayout& batch, const BufferOptions& options, DrawOrder& order,
-             const Staging::Window& window, const RowsKernels& kernels,
-             const std::vector<StageKernels>& stages, std::uint64_t records,
-             std::uint64_t blocks)
+  DevicePackedRows(const SharedContext& context, const Staging& staging,
+                   const BatchLayout& batch, const BufferOptions& options,
+                   DrawOrder& order, const Staging::Window& window,
+                   const RowsKernels& kernels, const std::vector<StageKernels>& stages,
+                   std::uint64_t records, std::uint64_t blocks)
       : table_(*staging.table()),
         options_(options),
         window_(window),

@@ -21,12 +21,12 @@
 
 namespace echobuf {
 
-class HostRows {
+class HostPackedRows {
  public:
   using Rows = Block;
 
-  HostRows(const BufferOptions& options, const Payload& payload,
-           const BatchLayout& batch, std::shared_ptr<BatchPool> pool)
+  HostPackedRows(const BufferOptions& options, const Payload& payload,
+                 const BatchLayout& batch, std::shared_ptr<BatchPool> pool)
       : options_(options),
         payload_(payload),
         pool_(std::move(pool)),
