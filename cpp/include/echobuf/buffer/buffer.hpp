@@ -351,10 +351,7 @@ class BasicBuffer {
   }
   bool is_down() const { return termination_.is_down(); }
   /// The most bytes of the rows of a record; 0 where records have none.
-  std::uint64_t most_bytes() const {
-    if constexpr (requires { backend_.measure; }) return backend_.measure.most;
-    return 0;
-  }
+  std::uint64_t most_bytes() const { return put_path_.most_bytes(); }
 
   Backend& backend() { return backend_; }
 

@@ -101,6 +101,8 @@ class PutPath {
   std::uint64_t outstanding() const { return table_ ? 0 : outstanding_.count(); }
 
   UpstreamClock& clock() { return clock_; }
+  /// Of the rows of a record, if it has any.
+  std::uint64_t most_bytes() const { return checks_.most_bytes(); }
 
  private:
   /// So much is claimed at once: a draw need not wait for the whole of a large put.

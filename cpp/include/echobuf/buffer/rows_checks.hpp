@@ -28,6 +28,8 @@ class RowsChecks {
     }
   }
 
+  std::uint64_t most_bytes() const { return most_bytes_; }
+
   /// Throws std::invalid_argument for examples that are larger than a segment's share
   /// of the payload, or than `max_length` says; and for whole batches, of so many
   /// examples each, if there are several.

@@ -33,11 +33,7 @@ inline constexpr std::size_t kPayloadAlignment = 256;
 
 /// The window has the size of that on the CPU. Everything but the memory of batches
 /// that wait in the middle is allocated here.
-///
-/// `DrawerOf`: a DeviceRowsDrawer, or a DevicePacking for rows that are
-/// packed.
-template <class DrawerOf>
-struct BasicDevicePayloadBackend {
+struct DevicePayloadBackend {
   using Ring = StagedPayloadRing;
   using Store = Staging;
   using PutPath = echobuf::PutPath<Ring, Store>;
@@ -51,10 +47,10 @@ struct BasicDevicePayloadBackend {
 
   /// `staging_bytes`: about so many of slots, and of payload, on their way at a time.
   /// Throws Error, std::bad_alloc.
-  BasicDevicePayloadBackend(const BufferOptions& options, SharedContext context,
-                            const RowsKernels& kernels,
-                            std::vector<StageKernels> stages = {},
-                            std::size_t staging_bytes = kStagingBytes)
+  DevicePayloadBackend(const BufferOptions& options, SharedContext context,
+                       const RowsKernels& kernels,
+                       std::vector<StageKernels> stages = {},
+                       std::size_t staging_bytes = kStagingBytes)
       : context_(std::move(context)),
         kernels_(kernels),
         stages_(std::move(stages)),
@@ -79,18 +75,14 @@ struct BasicDevicePayloadBackend {
     const RecordLayout record = record_of(options);
     const BatchLayout batch(record, options.leaves, options.batch_size);
     return {ring_capacity(options), record.stride(), 1,
-            DrawerOf::own_bytes(options, batch),
+            options.lengths.pack_to > 0 ? DevicePacking::own_bytes(options, batch)
+                                        : DeviceRowsDrawer::own_bytes(options, batch),
             measure.size.bytes() + kPayloadAlignment};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    const WindowRows rows{store.table(), measure.share, measure.most, &counts_};
-    auto drawer =
-        std::make_unique<DrawerOf>(options, ring, store, rows, versions_, context_,
-                                   batch, *uploader_, on_device(), kernels_, stages_);
-    drawer_ = drawer.get();
-    uploader_->prepare([&](StreamHandle stream) { drawer->prepare(stream); });
-    return drawer;
+    if (options.lengths.pack_to > 0) return make_drawer<DevicePacking>(options);
+    return make_drawer<DeviceRowsDrawer>(options);
   }
 
   PutPath put_path() { return {ring, store, measure.most, &versions_}; }
@@ -107,7 +99,7 @@ struct BasicDevicePayloadBackend {
     return store.bytes() + Ring::bytes(capacity_) + versions_.bytes();
   }
   std::size_t device_bytes() const {
-    return window_bytes(record_, capacity_, measure) + drawer_->device_bytes();
+    return window_bytes(record_, capacity_, measure) + bytes_of_drawer_();
   }
   /// Of pinned memory.
   static std::size_t staging_bytes(const BufferOptions& options) {
@@ -125,6 +117,17 @@ struct BasicDevicePayloadBackend {
   }
 
  private:
+  template <class DrawerOf>
+  std::unique_ptr<Drawer> make_drawer(const BufferOptions& options) {
+    const WindowRows rows{store.table(), measure.share, measure.most, &counts_};
+    auto drawer =
+        std::make_unique<DrawerOf>(options, ring, store, rows, versions_, context_,
+                                   batch, *uploader_, on_device(), kernels_, stages_);
+    uploader_->prepare([&](StreamHandle stream) { drawer->prepare(stream); });
+    bytes_of_drawer_ = [made = drawer.get()] { return made->device_bytes(); };
+    return drawer;
+  }
+
   /// A record's bytes, and what lies between its fields.
   static std::uint64_t most(const PayloadMeasure& measure) {
     return measure.most + measure.edge;
@@ -169,10 +172,8 @@ struct BasicDevicePayloadBackend {
   Versions versions_;
   const std::unique_ptr<BasicUploader<Ring>> uploader_;
   RowsCounts counts_;
-  const DrawerOf* drawer_ = nullptr;  // the buffer's, which ends before this
+  std::function<std::size_t()>
+      bytes_of_drawer_;  // the buffer's, which ends before this
 };
-
-using DevicePayloadBackend = BasicDevicePayloadBackend<DeviceRowsDrawer>;
-using DevicePackingBackend = BasicDevicePayloadBackend<DevicePacking>;
 
 }  // namespace echobuf::cuda
