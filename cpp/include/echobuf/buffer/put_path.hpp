@@ -113,25 +113,21 @@ class PutPath {
   template <class Wait, class Waits>
   Status put(Waits& waits, std::uint64_t term, const SourceLeaf* leaves,
              std::uint64_t n, std::size_t rows, std::uint64_t& done,
-             WaitLimit wait_limit, Poll* poll, const std::int64_t* versions) {
+             WaitLimit& wait_limit, Poll* poll, const std::int64_t* versions) {
     if (table_ && done == 0) checks_.check(leaves, n, rows);
     if (n == 0 && ring_.is_over(term)) return Status::kClosed;
     while (done < n) {
       const std::uint64_t want = std::min(chunk_, n - done);
-      std::uint64_t units[kRowsChunk];
-      if (table_) measure(leaves, done, want, rows, units);
-      const auto claim = ring_.claim(want, term, table_ ? units : nullptr);
+      std::uint64_t least = 0;  // units of the first record
+      const Claims::Claim claim =
+          table_ ? write_rows(leaves, done, want, rows, term, least)
+                 : write_slots(leaves, done, want, rows, term);
       if (claim.closed) return Status::kClosed;
       if (claim.count == 0) {
-        const Status status =
-            wait_for_room<Wait>(waits, term, table_ ? units[0] : 0, wait_limit);
+        const Status status = wait_for_room<Wait>(waits, term, least, wait_limit);
         if (status != Status::kOk) return status;
         continue;
       }
-      if (table_)
-        write_rows(claim, leaves, done, units, rows);
-      else
-        store_.write(claim.first, claim.count, leaves, done, rows);
       if (versions_)
         versions_->write(claim.first, claim.count,
                          versions ? versions + done : nullptr);
@@ -151,20 +147,27 @@ class PutPath {
         [&] { return ring_.has_room(units); });
   }
 
-  /// Writes the units of the rows of `count` examples from `from` on.
-  void measure(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,
-               std::uint64_t examples, std::uint64_t* units) {
-    table_->units_of(leaves, from, count, examples, units);
-    store_.note_largest(*std::max_element(units, units + count));
+  /// Claims positions for up to `want` examples from `from` on, and writes these.
+  Claims::Claim write_slots(const SourceLeaf* leaves, std::uint64_t from,
+                            std::uint64_t want, std::size_t rows, std::uint64_t term) {
+    const Claims::Claim claim = ring_.claim(want, term);
+    if (claim.count > 0) store_.write(claim.first, claim.count, leaves, from, rows);
+    return claim;
   }
 
-  void write_rows(const Claims::Claim& claim, const SourceLeaf* leaves,
-                  std::uint64_t from, const std::uint64_t* units,
-                  std::uint64_t examples) {
-    Claims& claims = ring_.claims();
+  /// The same of examples with rows. `least`: set to the units of the first.
+  Claims::Claim write_rows(const SourceLeaf* leaves, std::uint64_t from,
+                           std::uint64_t want, std::uint64_t examples,
+                           std::uint64_t term, std::uint64_t& least) {
+    std::uint64_t units[kRowsChunk];
+    table_->units_of(leaves, from, want, examples, units);
+    store_.note_largest(*std::max_element(units, units + want));
+    least = units[0];
+    const Claims::Claim claim = ring_.claim(want, term, units);
     const std::uint64_t all =
         std::accumulate(units, units + claim.count, std::uint64_t{0});
     const RowCopy large = store_.streams(all * table_->unit());
+    Claims& claims = ring_.claims();
     Claims::Cursor next = claims.cursor(claim.place);
     std::uint64_t slot = claim.first % ring_.capacity();
     for (std::uint64_t i = 0; i < claim.count; ++i) {
@@ -174,6 +177,7 @@ class PutPath {
       if (++slot == ring_.capacity()) slot = 0;
     }
     if (large) finish_streaming();
+    return claim;
   }
 
   Ring& ring_;

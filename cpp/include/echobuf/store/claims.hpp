@@ -130,25 +130,8 @@ class Claims {
   /// from the claim's `place` on; the producer notes where it ends, with end_at().
   Claim claim(std::uint64_t want, std::uint64_t term,
               const std::uint64_t* units = nullptr) {
-    // Acquire: pairs with the release below. The producer that moved the word here had
-    // read limits at least as far; we must not read older ones, or the room wraps
-    // around.
-    std::uint64_t word = word_.load(std::memory_order_acquire);
-    for (;;) {
-      // The term is looked at after the word: an exchange that succeeds saw no other.
-      if ((word & kClosed) || term_.load(std::memory_order_acquire) != term)
-        return {0, 0, true};
-      const Fit fit = units_ > 0 ? fit_rows(word, want, units) : fit_slots(word, want);
-      if (fit.is_full) held_back_.store(true, std::memory_order_relaxed);
-      if (fit.count == 0) return {0, 0, false};
-      // Release: see above. The records are published by commit().
-      if (!word_.compare_exchange_weak(
-              word, moved(word, fit.first + fit.count, fit.end),
-              std::memory_order_acq_rel, std::memory_order_acquire))
-        continue;
-      if (fit.skipped > 0) skipped_.store(fit.skipped, std::memory_order_relaxed);
-      return {fit.first, fit.count, false, fit.place};
-    }
+    // Two loops: records without rows are small, and a claim is a part of their put.
+    return units_ > 0 ? claim_rows(want, term, units) : claim_slots(want, term);
   }
 
   /// Returns whether `term` is over.
@@ -288,6 +271,49 @@ class Claims {
   static constexpr Digits kWithPlace{30, kMostRecords, std::uint64_t{1} << 54};
   static_assert(2 * kMostUnits == std::uint64_t{1} << kWithPlace.position_shift);
 
+  Claim claim_slots(std::uint64_t want, std::uint64_t term) {
+    // Acquire: pairs with the release below. The producer that moved the word here had
+    // read a limit at least as far; we must not read an older one, or `room` wraps
+    // around.
+    std::uint64_t word = word_.load(std::memory_order_acquire);
+    for (;;) {
+      if (is_closed(word, term)) return {0, 0, true};
+      // Acquire: pairs with release(); the consumer's reads of these slots are done.
+      const std::uint64_t limit = limit_.load(std::memory_order_acquire);
+      const std::uint64_t first = word & digits_.position;
+      const std::uint64_t room = limit - first;
+      const std::uint64_t count = want < room ? want : room;
+      if (count < want) held_back_.store(true, std::memory_order_relaxed);
+      if (count == 0) return {0, 0, false};
+      // Release: see above. The records are published by commit().
+      if (word_.compare_exchange_weak(word, word + count, std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
+        return {first, count, false};
+    }
+  }
+
+  /// The same where records have rows.
+  Claim claim_rows(std::uint64_t want, std::uint64_t term, const std::uint64_t* units) {
+    std::uint64_t word = word_.load(std::memory_order_acquire);  // as above
+    for (;;) {
+      if (is_closed(word, term)) return {0, 0, true};
+      const Fit fit = fit_rows(word, want, units);
+      if (fit.is_full) held_back_.store(true, std::memory_order_relaxed);
+      if (fit.count == 0) return {0, 0, false};
+      if (!word_.compare_exchange_weak(
+              word, moved(word, fit.first + fit.count, fit.end),
+              std::memory_order_acq_rel, std::memory_order_acquire))
+        continue;
+      if (fit.skipped > 0) skipped_.store(fit.skipped, std::memory_order_relaxed);
+      return {fit.first, fit.count, false, fit.place};
+    }
+  }
+
+  /// The term is looked at after the word: an exchange that succeeds saw no other.
+  bool is_closed(std::uint64_t word, std::uint64_t term) const {
+    return (word & kClosed) || term_.load(std::memory_order_acquire) != term;
+  }
+
   /// The records of a claim that have room.
   struct Fit {
     std::uint64_t first;
@@ -297,15 +323,6 @@ class Claims {
     std::uint64_t end;      // and where it then comes to
     std::uint64_t skipped;  // units that a wrap leaves
   };
-
-  Fit fit_slots(std::uint64_t word, std::uint64_t want) const {
-    // Acquire: pairs with release(); the consumer's reads of these slots are done.
-    const std::uint64_t limit = limit_.load(std::memory_order_acquire);
-    const std::uint64_t first = position_of(word, limit);
-    const std::uint64_t room = limit - first;
-    const std::uint64_t count = want < room ? want : room;
-    return {first, count, count < want, 0, 0, 0};
-  }
 
   Fit fit_rows(std::uint64_t word, std::uint64_t want,
                const std::uint64_t* units) const {
