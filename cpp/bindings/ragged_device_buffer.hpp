@@ -19,20 +19,20 @@
 
 namespace echobuf::python {
 
-/// `Core`: a BasicBuffer of a cuda::DevicePayloadBackend, or DevicePackingBackend.
-template <class Core>
-class RaggedDeviceBuffer : public BoundBuffer<Core> {
-  using Bound = BoundBuffer<Core>;
+using RaggedDeviceCore = BasicBuffer<cuda::DevicePayloadBackend>;
+
+class RaggedDeviceBuffer : public BoundBuffer<RaggedDeviceCore> {
+  using Core = RaggedDeviceCore;
 
  public:
   RaggedDeviceBuffer(const py::list& leaves, const py::list& output,
                      const BufferOptions& options, const DeviceHandle& device,
                      const DeviceBuffer::Handles& kernels,
                      const DeviceBuffer::StageHandles& stages)
-      : Bound(leaves, output, make(options, device, kernels, stages)) {
-    const PayloadMeasure& measure = this->hold()->backend().measure;
+      : BoundBuffer(leaves, output, make(options, device, kernels, stages)) {
+    const PayloadMeasure& measure = hold()->backend().measure;
     share_ = measure.share == SegmentTable::kUnknown ? 0 : measure.share;
-    this->leaves_.limit(options.lengths, measure.most);
+    leaves_.limit(options.lengths, measure.most);
   }
 
   /// The most bytes of a segment; 0: no limit.
@@ -72,12 +72,12 @@ class RaggedDeviceBuffer : public BoundBuffer<Core> {
 
   /// See DeviceBuffer.
   std::string error() const {
-    const std::shared_ptr<Core> buffer = this->hold();
+    const std::shared_ptr<Core> buffer = hold();
     return buffer && buffer->of_this_process() ? buffer->backend().error() : "";
   }
   void notice_loss() {
-    const std::shared_ptr<Core> buffer = this->hold();
-    if (Bound::refuse(buffer)) return;
+    const std::shared_ptr<Core> buffer = hold();
+    if (refuse(buffer)) return;
     const GilRelease released;
     buffer->backend().notice_loss();
   }
@@ -86,8 +86,8 @@ class RaggedDeviceBuffer : public BoundBuffer<Core> {
   template <class Call>
   py::tuple call(const RowsTarget& target, std::optional<double> timeout_s,
                  Call&& draw) {
-    const std::shared_ptr<Core> buffer = this->hold();
-    if (const int refused = Bound::refuse(buffer))
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer))
       return py::make_tuple(refused, 0, py::list(), false);
     const Status status = run(
         Does::kDraw, false, true, timeout_s,

@@ -7,7 +7,6 @@
 
 #include "echobuf/transform/chain_plan.hpp"
 #include "host_buffer.hpp"
-#include "ragged_buffer.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
 
@@ -83,20 +82,6 @@ BufferOptions make_options(
   return options;
 }
 
-template <class Core>
-void register_ragged(py::module_& m, const char* name) {
-  using Bound = echobuf::python::RaggedHostBuffer<Core>;
-  auto buffer = py::class_<Bound, echobuf::python::AnyBuffer>(m, name)
-                    .def(py::init<const py::list&, const py::list&,
-                                  const BufferOptions&, std::vector<py::object>>(),
-                         py::arg("leaves"), py::arg("output"), py::arg("options"),
-                         py::arg("makers"))
-                    .def_property_readonly("share_bytes", &Bound::share)
-                    .def("next_into", &Bound::next_into);
-  echobuf::python::register_direct<Bound>(buffer);
-  echobuf::python::add_next<Bound>(buffer);
-}
-
 }  // namespace
 
 void register_buffer(py::module_& m) {
@@ -130,9 +115,7 @@ void register_buffer(py::module_& m) {
            py::arg("echoes") = false, py::arg("max_staleness") = -1)
       .def("needs",
            [](const BufferOptions& options) {
-             const echobuf::BufferNeeds needs =
-                 options.lengths.any() ? echobuf::RaggedBuffer::needs(options)
-                                       : echobuf::Buffer::needs(options);
+             const echobuf::BufferNeeds needs = echobuf::Buffer::needs(options);
              return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
                                    needs.bytes_per_batch, needs.more);
            })
@@ -149,15 +132,15 @@ void register_buffer(py::module_& m) {
            [](const ExportedLeaf&) { return py::make_tuple(1, 0); });
 
   echobuf::python::register_any_buffer(m);
-  auto buffer =
-      py::class_<HostBuffer, echobuf::python::AnyBuffer>(m, "Buffer")
-          .def(py::init<const py::list&, const py::list&, const BufferOptions&>(),
-               py::arg("leaves"), py::arg("output"), py::arg("options"))
-          .def("next_exported", &HostBuffer::next_exported)
-          .def("exportable", &HostBuffer::exportable);
-  register_ragged<echobuf::RaggedBuffer>(m, "RaggedBuffer");
-  register_ragged<echobuf::PackingBuffer>(m, "PackingBuffer");
-
+  auto buffer = py::class_<HostBuffer, echobuf::python::AnyBuffer>(m, "Buffer")
+                    .def(py::init<const py::list&, const py::list&,
+                                  const BufferOptions&, std::vector<py::object>>(),
+                         py::arg("leaves"), py::arg("output"), py::arg("options"),
+                         py::arg("makers") = std::vector<py::object>())
+                    .def_property_readonly("share_bytes", &HostBuffer::share)
+                    .def("next_rows", &HostBuffer::next_rows)
+                    .def("next_exported", &HostBuffer::next_exported)
+                    .def("exportable", &HostBuffer::exportable);
   echobuf::python::register_direct<HostBuffer>(buffer);
   echobuf::python::add_next<HostBuffer>(buffer);
   echobuf::python::add_next_into<HostBuffer>(buffer);

@@ -20,12 +20,10 @@ py::tuple needs_of(const BufferOptions& options) {
                         needs.bytes_per_batch, needs.more);
 }
 
-template <class Backend>
-void register_ragged_on_device(py::module_& m, const char* name) {
-  using Core = echobuf::BasicBuffer<Backend>;
-  using Bound = echobuf::python::RaggedDeviceBuffer<Core>;
+void register_rows(py::module_& m) {
+  using Bound = echobuf::python::RaggedDeviceBuffer;
   auto buffer =
-      py::class_<Bound, echobuf::python::AnyBuffer>(m, name)
+      py::class_<Bound, echobuf::python::AnyBuffer>(m, "RaggedDeviceBuffer")
           .def(py::init<const py::list&, const py::list&, const BufferOptions&,
                         const DeviceHandle&, const DeviceBuffer::Handles&,
                         const DeviceBuffer::StageHandles&>(),
@@ -36,8 +34,9 @@ void register_ragged_on_device(py::module_& m, const char* name) {
           .def("before_replay", &Bound::before_replay)
           .def("notice_loss", &Bound::notice_loss)
           .def("error", &Bound::error)
-          .def_static("staging_bytes", &Backend::staging_bytes)
-          .def_static("needs", &needs_of<Core>);
+          .def_static("staging_bytes",
+                      &echobuf::cuda::DevicePayloadBackend::staging_bytes)
+          .def_static("needs", &needs_of<echobuf::python::RaggedDeviceCore>);
   echobuf::python::register_direct<Bound>(buffer);
 }
 
@@ -90,8 +89,5 @@ void register_device(py::module_& m) {
               })
           .def_static("needs", &needs_of<echobuf::python::DeviceCore>);
   echobuf::python::register_direct<DeviceBuffer>(buffer);
-  register_ragged_on_device<echobuf::cuda::DevicePayloadBackend>(m,
-                                                                 "RaggedDeviceBuffer");
-  register_ragged_on_device<echobuf::cuda::DevicePackingBackend>(m,
-                                                                 "PackingDeviceBuffer");
+  register_rows(m);
 }

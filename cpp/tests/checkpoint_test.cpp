@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(Checkpoint, KeptLengths, testing::ValuesIn(kKeptLengths
 /// is not there. Says whether they were taken.
 bool goes_on(const Words& words, const BufferOptions& options,
              const LengthsOf& lengths) {
-  RaggedBuffer buffer(options);
+  Buffer buffer(options);
   try {
     const Checkpoint point = from_words(words, options);
     if (!buffer.restore(point)) return false;
@@ -240,7 +240,7 @@ TEST_P(KeptLengths, GoesOnOrIsRefusedWhereDamaged) {
   const LengthsOf lengths = some_lengths(24);
   std::size_t refused = 0, taken = 0;
   for (const std::size_t batches : {1, 4, 9}) {
-    RaggedBuffer buffer(options);
+    Buffer buffer(options);
     serve(buffer, 200, lengths, 0, batches);
     const Words words = to_words(buffer.checkpoint(), options);
     ASSERT_TRUE(goes_on(words, options, lengths));
@@ -261,7 +261,7 @@ TEST_P(KeptLengths, GoesOnOrIsRefusedWhereDamaged) {
 TEST_P(KeptLengths, IsRefusedWhereTheWindowIsLargerThanTheRing) {
   const BufferOptions& options = GetParam();
   const LengthsOf lengths = some_lengths(24);
-  RaggedBuffer buffer(options);
+  Buffer buffer(options);
   serve(buffer, 200, lengths, 0, 4);
   Words words = to_words(buffer.checkpoint(), options);
   const std::size_t end = detail::words_of(options).size() + 7;

@@ -1,5 +1,3 @@
-#include "echobuf/draw/drawer.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -8,17 +6,17 @@
 #include <utility>
 #include <vector>
 
+#include "echobuf/draw/host_drawer.hpp"
 #include "echobuf/store/ring.hpp"
 #include "support.hpp"
 
 namespace {
 
+using echobuf::Batch;
 using echobuf::BatchLayout;
 using echobuf::BatchPool;
-using echobuf::Block;
 using echobuf::BufferOptions;
 using echobuf::Epoch;
-using echobuf::HostDraw;
 using echobuf::HostStore;
 using echobuf::Poll;
 using echobuf::RecordLayout;
@@ -27,7 +25,7 @@ using echobuf::Target;
 using echobuf::test::Ids;
 using echobuf::test::numbered;
 using echobuf::test::numbered_auto;
-using Drawer = echobuf::Drawer<Ring, HostDraw>;
+using Drawer = echobuf::HostDrawer;
 using Outcome = echobuf::DrawOutcome;
 
 /// A drawer with its ring and store, and this thread for a producer.
@@ -38,7 +36,7 @@ struct Bench {
         store(RecordLayout(options.fields, false), ring.capacity()),
         layout(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(layout.bytes(), 2)),
-        drawer(options, ring, HostDraw(store, layout, options.seed), pool) {}
+        drawer(options, ring, store, layout, pool) {}
 
   /// Claims one record and writes it, or says that there is no room.
   std::optional<std::uint64_t> claim(std::uint64_t id) {
@@ -60,12 +58,11 @@ struct Bench {
   }
 
   Outcome draw(Ids& ids, Poll* poll = nullptr) {
-    Block block;
-    std::uint64_t count = 0;
-    const Outcome outcome = drawer.draw(block, count, poll);
+    Batch batch;
+    const Outcome outcome = drawer.draw(batch, poll);
     if (outcome != Outcome::kBatch) return outcome;
-    ids.resize(count);
-    std::memcpy(ids.data(), block.data(), count * sizeof(std::uint64_t));
+    ids.resize(batch.count);
+    std::memcpy(ids.data(), batch.block.data(), batch.count * sizeof(std::uint64_t));
     return outcome;
   }
 
@@ -189,21 +186,20 @@ TEST(Drawer, LosesNothingWhenInterrupted) {
     }
     int interrupted = 0;
     for (int i = 0; i < 4; ++i) {
-      Block one, two;
-      std::uint64_t count_one = 0, count_two = 0;
-      const Outcome expected = calm.drawer.draw(one, count_one, nullptr);
+      Batch one, two;
+      const Outcome expected = calm.drawer.draw(one, nullptr);
       StopAfter poll(i % 2);
-      Outcome outcome = torn.drawer.draw(two, count_two, &poll);
+      Outcome outcome = torn.drawer.draw(two, &poll);
       if (outcome == Outcome::kInterrupted) {
         ++interrupted;
-        EXPECT_FALSE(two);
-        outcome = torn.drawer.draw(two, count_two, nullptr);
+        EXPECT_FALSE(two.block);
+        outcome = torn.drawer.draw(two, nullptr);
       }
       ASSERT_EQ(outcome, expected);
-      ASSERT_EQ(count_two, count_one);
-      for (std::uint64_t r = 0; r < count_one; ++r) {
+      ASSERT_EQ(two.count, one.count);
+      for (std::uint64_t r = 0; r < one.count; ++r) {
         const std::size_t at = r * example.size();
-        ASSERT_EQ(std::memcmp(one.data() + at, two.data() + at, 8), 0);
+        ASSERT_EQ(std::memcmp(one.block.data() + at, two.block.data() + at, 8), 0);
       }
     }
     EXPECT_GT(interrupted, 0);

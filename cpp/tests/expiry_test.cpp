@@ -80,10 +80,10 @@ TEST(Expiry, OptionsAreChecked) {
   EXPECT_TRUE(options.expires());
   EXPECT_EQ(options.drawn_when_asked().prefetch, 0u);
   options.leaves.clear();
-  EXPECT_NO_THROW(options.checked());
+  EXPECT_NO_THROW(checked(options));
   options.lengths.fields = {{0, 8, 4}};
   options.lengths.pack_to = 4;
-  EXPECT_THROW(options.checked(), std::invalid_argument);
+  EXPECT_THROW(checked(options), std::invalid_argument);
 }
 
 TEST(Expiry, UsesOfTheRestAreCounted) {

@@ -42,7 +42,6 @@ using echobuf::BufferOptions;
 using echobuf::Checkpoint;
 using echobuf::kAtOnce;
 using echobuf::Poll;
-using echobuf::RaggedBuffer;
 using echobuf::SourceLeaf;
 using echobuf::Status;
 using echobuf::Target;
@@ -146,7 +145,7 @@ std::vector<Ids> serve_lengths_with_failures(const BufferOptions& options,
                                              int& failures) {
   const echobuf::test::LengthsOf lengths = echobuf::test::some_lengths(24);
   const auto buffer =
-      persist(failures, [&] { return std::make_unique<RaggedBuffer>(options); });
+      persist(failures, [&] { return std::make_unique<Buffer>(options); });
   std::vector<Ids> served;
   std::vector<Batch> held;
   held.reserve(500);

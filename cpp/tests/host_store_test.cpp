@@ -2,108 +2,125 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <vector>
 
-#include "echobuf/draw/gather.hpp"
-#include "support.hpp"
+#include "echobuf/buffer/payload_measure.hpp"
+#include "ragged_support.hpp"
 
 namespace {
 
-using echobuf::HostStore;
-using echobuf::RecordLayout;
-using echobuf::SlotView;
-using echobuf::SourceLeaf;
+using namespace echobuf;        // NOLINT(google-build-using-namespace)
+using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
 
-TEST(HostStore, TakesRowsWithAnyStrideAndWrapsAround) {
-  constexpr std::uint64_t kCapacity = 7;
-  HostStore store(RecordLayout({{3, 1}, {8, 1}}, false), kCapacity);
-  std::vector<std::byte> small(3 * 40), large(24 * 40);
-  for (std::size_t i = 0; i < small.size(); ++i) small[i] = static_cast<std::byte>(i);
-  for (std::size_t i = 0; i < large.size(); ++i)
-    large[i] = static_cast<std::byte>(i * 5);
-  // The second leaf lies backwards, 24 bytes apart.
-  const SourceLeaf leaves[] = {{small.data(), 3}, {large.data() + 24 * 39, -24}};
-  std::uint64_t slot = 4;
-  for (std::uint64_t from = 0; from < 35; from += 5) {
-    store.write(slot, 5, leaves, from, 0);
-    for (std::uint64_t i = 0; i < 5; ++i) {
-      const SlotView view = store.view(slot);
-      const std::byte* record = view.slots + view.slot(static_cast<std::uint32_t>(i)) *
-                                                 store.layout().stride();
-      ASSERT_EQ(std::memcmp(record, &small[3 * (from + i)], 3), 0);
-      ASSERT_EQ(std::memcmp(record + 16, &large[24 * (39 - from - i)], 8), 0);
+TEST(PayloadSize, HasRoomInUnitsThatClaimsCanCount) {
+  for (std::uint64_t bytes = 1; bytes < std::uint64_t{1} << 60; bytes = bytes * 3 + 1) {
+    const PayloadSize size = PayloadSize::of(bytes);
+    ASSERT_GE(size.bytes(), bytes);
+    ASSERT_LE(size.bytes(), bytes + size.unit);
+    ASSERT_LE(size.units, Claims::kMostUnits);
+    ASSERT_EQ(size.unit % kFieldAlignment, 0u);
+  }
+  EXPECT_THROW(PayloadSize::of((std::uint64_t{1} << 60) + 1), std::bad_alloc);
+}
+
+TEST(HostStore, KeepsTheRowsOfEachRecordInItsPlace) {
+  for (const std::uint64_t unit : {16, 64}) {
+    constexpr std::uint64_t kCapacity = 6;
+    const PayloadSize size{unit, 4096 / unit};
+    const RecordLayout layout({{8, 1}, {0, 0}, {0, 0}}, false);
+    const BufferOptions options = of_lengths(6, 1, {1, 1}, 4096);
+    HostStore store(layout, kCapacity, size, options.lengths.fields);
+    Claims claims({.capacity = kCapacity, .units = size.units});
+    const LengthsOf lengths = some_lengths(60);
+    const Ids ids = range(0, 300);
+    const Records records(ids, lengths);
+    std::uint64_t place = 0, laps = 0;
+    for (const std::uint64_t id : ids) {
+      const std::uint64_t units = store.table()->units_of(records.leaves(), id);
+      ASSERT_GE(units * unit, lengths(id).bytes());
+      ASSERT_LT(units * unit, lengths(id).bytes() + 2 * kFieldAlignment + unit);
+      const std::uint64_t start = claims.take(place, units);
+      laps += start > 0 && start % size.units == 0;
+      store.write({id, id % kCapacity, claims.cursor(start)}, records.leaves(), id,
+                  nullptr);
+      // The last records still are what they were.
+      for (std::uint64_t last = id < 3 ? 0 : id - 3; last <= id; ++last) {
+        const std::uint64_t slot = last % kCapacity;
+        std::uint64_t number = 0;
+        std::memcpy(&number, store.slots().record(slot), 8);
+        ASSERT_EQ(number, last);
+        ASSERT_EQ(store.table()->bytes_of(slot), lengths(last).bytes());
+        for (std::uint64_t f = 0; f < 2; ++f) {
+          const RowsTable::Rows& rows = store.table()->rows(slot, f);
+          ASSERT_EQ(rows.count, f == 0 ? lengths(last).tokens : lengths(last).points);
+          ASSERT_EQ(rows.offset % kFieldAlignment, 0u);
+          const std::uint64_t bytes = rows.count * store.table()->fields()[f].row_bytes;
+          ASSERT_LE(rows.offset + bytes, size.bytes());
+          ASSERT_TRUE(bytes == 0 || std::memcmp(&store.payload()->data()[rows.offset],
+                                                field_bytes(last, f), bytes) == 0);
+        }
+      }
     }
-    slot = (slot + 5) % kCapacity;
+    EXPECT_GE(laps, 3u) << "went around";
   }
 }
 
-TEST(HostStore, TakesLargeRecordsWhereTheCachesCannotHoldTheWindow) {
-  constexpr std::size_t kBytes = echobuf::kStreamRow * 3 + 1;
-  constexpr std::uint64_t kCapacity = echobuf::kStreamInto / kBytes + 1;
-  HostStore store(RecordLayout({{kBytes, 1}, {1, 1}}, false), kCapacity);
-  std::vector<std::byte> large(kBytes * 3), small(3);
-  for (std::size_t i = 0; i < large.size(); ++i)
-    large[i] = static_cast<std::byte>(i * 7 + i / kBytes);
-  for (std::size_t i = 0; i < 3; ++i) small[i] = static_cast<std::byte>(40 + i);
-  const SourceLeaf leaves[] = {{large.data(), kBytes}, {small.data(), 1}};
-  store.write(kCapacity - 2, 3, leaves, 0, 0);
-  const SlotView view = store.view(kCapacity - 2);
-  for (std::uint32_t i = 0; i < 3; ++i) {
-    const std::byte* record = view.slots + view.slot(i) * store.layout().stride();
-    EXPECT_EQ(std::memcmp(record, &large[kBytes * i], kBytes), 0);
-    EXPECT_EQ(record[store.layout().fields()[1].offset], small[i]);
+TEST(HostStore, ReadsRecordsOfOneExampleAndOfMany) {
+  const RecordLayout layout({{0, 0}}, false);
+  HostStore store(layout, 4, {16, 64}, {{0, 4}});
+  Claims claims({.capacity = 4, .units = 64});
+  const std::uint32_t tokens[] = {1, 2, 3, 4, 5, 6};
+  const std::int64_t offsets[] = {1, 1, 4, 6};
+  const SourceLeaf many = SourceLeaf::of_offsets(tokens, offsets);
+  const SourceLeaf one = SourceLeaf::of_rows(tokens + 2, 3);
+  std::uint64_t place = 0;
+  const auto write = [&](std::uint64_t position, const SourceLeaf& leaf,
+                         std::uint64_t i) {
+    const std::uint64_t start = claims.take(place, store.table()->units_of(&leaf, i));
+    store.write({position, position % 4, claims.cursor(start)}, &leaf, i, nullptr);
+  };
+  for (std::uint64_t i = 0; i < 3; ++i) write(i, many, i);
+  write(3, one, 0);
+  const std::vector<std::uint32_t> expected[] = {{}, {2, 3, 4}, {5, 6}, {3, 4, 5}};
+  for (std::uint64_t slot = 0; slot < 4; ++slot) {
+    const RowsTable::Rows& rows = store.table()->rows(slot, 0);
+    std::vector<std::uint32_t> got(rows.count);
+    if (rows.count > 0)
+      std::memcpy(got.data(), store.payload()->data() + rows.offset, rows.count * 4);
+    EXPECT_EQ(got, expected[slot]);
   }
 }
 
-TEST(HostStore, KeepsTheLengthOfRaggedRecords) {
-  constexpr std::size_t kMost = 5;
-  HostStore store(RecordLayout({{8, kMost}, {1, kMost}}, true), 3);
-  const std::vector<std::uint64_t> wide = {10, 11, 12, 13, 14};
-  const std::vector<std::uint8_t> narrow = {1, 2, 3, 4, 5};
-  const SourceLeaf leaves[] = {{reinterpret_cast<const std::byte*>(wide.data()), 0},
-                               {reinterpret_cast<const std::byte*>(narrow.data()), 0}};
-  for (std::size_t rows = 0; rows <= kMost; ++rows) {
-    const std::uint64_t slot = rows % 3;
-    store.write(slot, 1, leaves, 0, rows);
-    std::vector<std::uint64_t> got_wide(kMost, 99);
-    std::vector<std::uint8_t> got_narrow(kMost, 99);
-    std::byte* const targets[] = {reinterpret_cast<std::byte*>(got_wide.data()),
-                                  reinterpret_cast<std::byte*>(got_narrow.data())};
-    ASSERT_EQ(gather_whole_batch({{0, 8, 0}, {store.layout().fields()[1].offset, 1, 1}},
-                                 store, slot, targets),
-              rows);
-    for (std::size_t i = 0; i < kMost; ++i) {
-      ASSERT_EQ(got_wide[i], i < rows ? wide[i] : 99);
-      ASSERT_EQ(got_narrow[i], i < rows ? narrow[i] : 99);
+TEST(PayloadMeasure, HasRoomForTheWindowAndWhatIsBeingFilled) {
+  for (const Ratio factor : {Ratio{1, 1}, Ratio{4, 1}, Ratio{5, 2}})
+    for (const std::uint64_t payload : {100'000, 5'000'000}) {
+      const BufferOptions options = of_lengths(600, 8, factor, payload);
+      const PayloadMeasure measure(options);
+      EXPECT_EQ(measure.share, payload / factor.ceil());
+      EXPECT_EQ(measure.most, measure.share);
+      EXPECT_GE(measure.size.bytes(), payload + 2 * measure.share);
+      BufferOptions bounded = options;
+      bounded.lengths.fields[0].max_length = 20;
+      bounded.lengths.fields[1].max_length = 5;
+      EXPECT_EQ(PayloadMeasure(bounded).most, 20 * kTokenBytes + 5 * kPointBytes);
+      EXPECT_LT(PayloadMeasure(bounded).size.bytes(), measure.size.bytes());
     }
+}
+
+TEST(PayloadMeasure, OfMoreThanAnyMemoryIsRefused) {
+  for (const std::uint64_t much :
+       {std::uint64_t{1} << 61, ~std::uint64_t{0}, ~std::uint64_t{0} / 3}) {
+    const BufferOptions options = of_lengths(600, 8, {4, 1}, much);
+    EXPECT_THROW(Buffer::needs(options), std::bad_alloc);
+    EXPECT_THROW(Buffer{options}, std::bad_alloc);
+    BufferOptions bounded = of_lengths(600, 8, {4, 1}, 0);
+    bounded.lengths.fields[0].max_length = much;
+    bounded.lengths.fields[1].max_length = 1;
+    EXPECT_THROW(Buffer::needs(bounded), std::bad_alloc);
   }
-}
-
-TEST(HostStore, GathersLargeRaggedRecordsPastTheCaches) {
-  const std::size_t rows = echobuf::kStreamFrom / 8 + 5;
-  HostStore store(RecordLayout({{8, rows}}, true), 1);
-  std::vector<std::uint64_t> wide(rows), got(rows);
-  for (std::size_t i = 0; i < rows; ++i) wide[i] = i * i;
-  const SourceLeaf leaf{reinterpret_cast<const std::byte*>(wide.data()), 0};
-  store.write(0, 1, &leaf, 0, rows);
-  auto* const target = reinterpret_cast<std::byte*>(got.data());
-  gather_whole_batch({{0, 8, 0}}, store, 0, &target);
-  EXPECT_EQ(got, wide);
-}
-
-TEST(HostStore, CountsItsBytes) {
-  const RecordLayout plain({{3, 1}, {8, 1}}, false), ragged({{8, 5}}, true);
-  EXPECT_EQ(HostStore::bytes(plain, 10), 10 * plain.stride());
-  EXPECT_GT(HostStore::bytes(ragged, 10), 10 * ragged.stride());
-}
-
-TEST(HostStore, RefusesASizeThatPassesSixtyFourBits) {
-  // 2^44 records of 2^21 bytes are 2^65: a product that wraps would be a small block,
-  // and every write into it a write somewhere else.
-  const RecordLayout layout({{std::size_t{1} << 21, 1}}, false);
-  EXPECT_THROW(HostStore store(layout, std::uint64_t{1} << 44), std::bad_alloc);
 }
 
 }  // namespace

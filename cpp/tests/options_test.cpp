@@ -91,10 +91,10 @@ INSTANTIATE_TEST_SUITE_P(Options, WrongLengthOptions, testing::ValuesIn(kWrongLe
 
 TEST_P(WrongLengthOptions, AreRefusedByName) {
   BufferOptions options = of_lengths(60, 20, {2, 1}, 4096);
-  EXPECT_NO_THROW(RaggedBuffer{options});
+  EXPECT_NO_THROW(Buffer{options});
   GetParam().spoil(options);
   try {
-    const RaggedBuffer buffer(options);
+    const Buffer buffer(options);
     FAIL() << "taken";
   } catch (const std::invalid_argument& error) {
     EXPECT_NE(std::string(error.what()).find(GetParam().names), std::string::npos)

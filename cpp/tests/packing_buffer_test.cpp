@@ -45,7 +45,7 @@ struct Served {
 };
 
 /// Serves first ... n-1 on this thread alone.
-Served serve_rows(PackingBuffer& buffer, std::uint64_t n, const LengthOf& length,
+Served serve_rows(Buffer& buffer, std::uint64_t n, const LengthOf& length,
                   std::uint64_t first = 0) {
   Served got;
   const PackingRecords records(first, n, length);
@@ -78,7 +78,7 @@ TEST(PackingBuffer, ServesWhatTheReferenceSays) {
   for (const BufferOptions& options : fixed()) {
     SCOPED_TRACE(name_of_packing(options));
     const LengthOf length = row_lengths(options.lengths.pack_to);
-    PackingBuffer buffer(options);
+    Buffer buffer(options);
     for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
       if (epoch > 0) {
         ASSERT_EQ(buffer.reset(epoch), Status::kOk);
@@ -100,7 +100,7 @@ TEST(PackingBuffer, GoesOnFromTheCheckpointOfAnyBatch) {
   for (const BufferOptions& options : fixed()) {
     SCOPED_TRACE(name_of_packing(options));
     const LengthOf length = row_lengths(options.lengths.pack_to);
-    PackingBuffer buffer(options);
+    Buffer buffer(options);
     const Served whole = serve_rows(buffer, kRecords, length);
     const std::size_t step = 1 + whole.after.size() / 7;
     for (std::size_t done = 0; done < whole.after.size(); done += step) {
@@ -110,7 +110,7 @@ TEST(PackingBuffer, GoesOnFromTheCheckpointOfAnyBatch) {
         ASSERT_EQ(done + 1, whole.after.size());
         continue;
       }
-      PackingBuffer resumed(options);
+      Buffer resumed(options);
       ASSERT_TRUE(resumed.restore(point));
       ASSERT_EQ(resumed.stats().served, whole.counts[done]);
       const Served rest =
@@ -132,7 +132,7 @@ TEST(PackingBuffer, SaysWhetherADrawWouldWait) {
     if (options.prefetch > 0) continue;
     SCOPED_TRACE(name_of_packing(options));
     const LengthOf length = row_lengths(options.lengths.pack_to);
-    PackingBuffer buffer(options);
+    Buffer buffer(options);
     Batch batch;
     for (std::uint64_t id = 0; id < 100; ++id) {
       const PackingRecords record(id, id + 1, length);
@@ -155,11 +155,11 @@ TEST(PackingBuffer, TakesNoMoreMemoryThanItSays) {
   for (const BufferOptions& options : fixed()) {
     SCOPED_TRACE(name_of_packing(options));
     const LengthOf length = row_lengths(options.lengths.pack_to);
-    const BufferNeeds needs = PackingBuffer::needs(options);
+    const BufferNeeds needs = Buffer::needs(options);
     const std::uint64_t most = needs.slots * needs.bytes_per_slot +
                                (needs.batches + options.idle) * needs.bytes_per_batch +
                                needs.more;
-    PackingBuffer buffer(options);
+    Buffer buffer(options);
     Batch batch;
     std::uint64_t fresh = 0;
     for (Status status = Status::kOk; status != Status::kFinished;) {
@@ -185,7 +185,7 @@ TEST(PackingBuffer, ServesAllWhateverPassesAreAutomatic) {
       options.max_factor = 3;
       options.prefetch = prefetch;
       const LengthOf length = row_lengths(16);
-      PackingBuffer buffer(options);
+      Buffer buffer(options);
       const Served served = serve_rows(buffer, kRecords, length);
       Ids count(kRecords, 0);
       for (const std::vector<Ids>& batch : served.batches)

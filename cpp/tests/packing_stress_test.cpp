@@ -13,7 +13,7 @@ using namespace echobuf;        // NOLINT(google-build-using-namespace)
 using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
 
 /// Puts first ... end-1, in pieces of any size.
-Status produce_rows(PackingBuffer& buffer, std::uint64_t term, std::uint64_t first,
+Status produce_rows(Buffer& buffer, std::uint64_t term, std::uint64_t first,
                     std::uint64_t end, const LengthOf& length) {
   std::mt19937_64 random(first);
   while (first < end) {
@@ -43,7 +43,7 @@ TEST(PackingStress, LosesNothingTearsNothingAndUsesExactly) {
   const LengthOf length = row_lengths(20);
   for (const bool automatic : {false, true})
     for (const std::uint32_t prefetch : {0u, 2u}) {
-      PackingBuffer buffer(loaded(automatic, prefetch, 4));
+      Buffer buffer(loaded(automatic, prefetch, 4));
       for (std::uint64_t number = 0; number < 3; ++number) {
         if (number > 0) buffer.reset(number);
         Ids count(kExamples, 0);
@@ -89,7 +89,7 @@ TEST(PackingStress, ResetsAtAnyMoment) {
   for (const bool automatic : {false, true})
     for (const std::uint32_t prefetch : {0u, 2u}) {
       const BufferOptions options = loaded(automatic, prefetch, 2);
-      PackingBuffer buffer(options);
+      Buffer buffer(options);
       std::atomic<bool> stop{false};
       std::atomic<std::uint64_t> batches{0};
       Ids last(kExamples, 0);

@@ -70,7 +70,7 @@ TEST(RaggedBuffer, ServesWhatTheReferenceSays) {
   for (const RaggedCase& c : ragged_cases()) {
     SCOPED_TRACE(name_of_lengths(c.options));
     const LengthsOf lengths = some_lengths(c.most);
-    RaggedBuffer buffer(c.options);
+    Buffer buffer(c.options);
     for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
       if (epoch > 0) {
         ASSERT_EQ(buffer.reset(epoch), Status::kOk);
@@ -102,7 +102,7 @@ TEST(RaggedBuffer, TakesRecordsAsLargeAsAShareAndEmptyOnes) {
     for (const RaggedCase& c : ragged_cases()) {
       if (c.options.lengths.payload_bytes == 0) continue;
       SCOPED_TRACE(name_of_lengths(c.options));
-      RaggedBuffer buffer(c.options);
+      Buffer buffer(c.options);
       const Ids draws = expected_draws(c.options, kRaggedRecords, 0, lengths);
       ASSERT_EQ(serve(buffer, kRaggedRecords, lengths).batches,
                 cut(draws, c.options, lengths));
@@ -130,7 +130,7 @@ TEST(RaggedBuffer, ServesAllAsOftenAsAutoAllows) {
       c.options.max_factor = max_factor;
       SCOPED_TRACE(name_of_lengths(c.options) + " up to " + std::to_string(max_factor));
       const LengthsOf lengths = some_lengths(c.most);
-      RaggedBuffer buffer(c.options);
+      Buffer buffer(c.options);
       for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
         if (epoch > 0) {
           ASSERT_EQ(buffer.reset(epoch), Status::kOk);
@@ -152,7 +152,7 @@ TEST(RaggedBuffer, GoesOnFromEveryCheckpoint) {
   for (const RaggedCase& c : ragged_cases()) {
     SCOPED_TRACE(name_of_lengths(c.options));
     const LengthsOf lengths = some_lengths(c.most);
-    RaggedBuffer first(c.options);
+    Buffer first(c.options);
     const Epochs all = serve(first, kRaggedRecords, lengths);
     for (std::size_t i = 0; i < all.batches.size(); i += 1 + i / 5) {
       SCOPED_TRACE("after batch " + std::to_string(i));
@@ -161,7 +161,7 @@ TEST(RaggedBuffer, GoesOnFromEveryCheckpoint) {
       if (!point.epoch_done) {
         ASSERT_EQ(to_words(point, c.options), words);
       }
-      RaggedBuffer second(c.options);
+      Buffer second(c.options);
       ASSERT_TRUE(second.restore(point));
       if (point.epoch_done) {
         ASSERT_EQ(i + 1, all.batches.size()) << "more was to come";
@@ -181,7 +181,7 @@ TEST(RaggedBuffer, GoesOnFromCheckpointsOfAuto) {
     c.options.prefetch = 0;
     const LengthsOf lengths = some_lengths(c.most);
     for (const std::size_t batches : {1, 2, 5}) {
-      RaggedBuffer first(c.options), second(c.options);
+      Buffer first(c.options), second(c.options);
       const Epochs got = serve(first, kRaggedRecords, lengths, 0, batches);
       ASSERT_EQ(got.batches.size(), batches);
       Ids draws = joined(got.batches);
@@ -206,7 +206,7 @@ TEST(RaggedBuffer, ServesTwoEpochsOfWhichTheNextIsOpenedAhead) {
   for (const RaggedCase& c : ragged_cases()) {
     SCOPED_TRACE(name_of_lengths(c.options));
     const LengthsOf lengths = some_lengths(c.most), others = some_lengths(c.most, 5);
-    RaggedBuffer buffer(c.options);
+    Buffer buffer(c.options);
     std::uint64_t fresh = 0, early = 0;
     std::vector<Ids> got[2];
     for (int epoch = 0; epoch < 2;) {
@@ -253,7 +253,7 @@ TEST(RaggedBuffer, ForgetsWhatWasSetApartBeforeAReset) {
     // A segment is a record, and a batch is of many: most are set apart.
     const BufferOptions options =
         with(of_lengths(64, 1, {2, 1}, 2 * 24 * kTokenBytes), 24 * 20, 1, form);
-    RaggedBuffer buffer(options);
+    Buffer buffer(options);
     std::uint64_t fresh = 0;
     Batch batch;
     while (fresh < 8) {
@@ -271,7 +271,7 @@ TEST(RaggedBuffer, DropsNoBatchThatIsFullOfEmptyRecords) {
   const BufferOptions options =
       with(of_lengths(16, 1, {1, 1}, 4096), 1000, 1, Form::kPacked, true);
   const LengthsOf lengths = [](std::uint64_t) { return Lengths{1, 0}; };
-  RaggedBuffer buffer(options);
+  Buffer buffer(options);
   EXPECT_EQ(serve(buffer, 100, lengths).batches.size(), 100u / 16);
 }
 
@@ -281,7 +281,7 @@ TEST(RaggedBuffer, IsNotDoneWhileSegmentsThatLiveLongerAreToCome) {
   for (std::uint64_t n = 30; n < 36; ++n) {
     BufferOptions options = of_lengths(16, 4, {7, 5}, 2 * 24 * kTokenBytes);
     options.drop_last = true;
-    RaggedBuffer first(options);
+    Buffer first(options);
     const Epochs all = serve(first, n, lengths);
     ASSERT_EQ(all.batches,
               cut(expected_draws(options, n, 0, lengths), options, lengths));
@@ -304,7 +304,7 @@ TEST(RaggedBuffer, SaysThatOtherLengthsAreShort) {
       const LengthsOf& after = larger ? full : empty;
       if (segments_of(c.options, 60, before) == segments_of(c.options, 60, after))
         continue;
-      RaggedBuffer first(c.options), second(c.options);
+      Buffer first(c.options), second(c.options);
       const Epochs got = serve(first, kRaggedRecords, before, 0, 3);
       const Checkpoint point = first.checkpoint();
       // A window that is left behind is not put again, and one record shows nothing.

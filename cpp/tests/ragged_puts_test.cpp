@@ -17,7 +17,7 @@ using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
 
 TEST(RaggedBuffer, RefusesRecordsThatAreTooLargeBeforeAnyIsPut) {
   const BufferOptions options = of_lengths(16, 4, {2, 1}, 2 * 24 * kTokenBytes);
-  RaggedBuffer buffer(options);
+  Buffer buffer(options);
   const auto put = [&](const LengthsOf& lengths, std::uint64_t n) {
     const Records records(range(0, n), lengths);
     std::uint64_t done = 0;
@@ -32,13 +32,13 @@ TEST(RaggedBuffer, RefusesRecordsThatAreTooLargeBeforeAnyIsPut) {
 
   BufferOptions bounded = options;
   bounded.lengths.fields[1].max_length = 2;
-  RaggedBuffer other(bounded);
+  Buffer other(bounded);
   const Records records({0}, [](std::uint64_t) { return Lengths{0, 3}; });
   EXPECT_THROW(static_cast<void>(other.put(records.leaves())), std::invalid_argument);
 }
 
 TEST(RaggedBuffer, RefusesOffsetsThatDecreaseAndNoValues) {
-  RaggedBuffer buffer(of_lengths(16, 4, {2, 1}, 4096));
+  Buffer buffer(of_lengths(16, 4, {2, 1}, 4096));
   const std::uint64_t id = 0;
   const std::uint32_t tokens[8] = {};
   const std::int64_t down[] = {4, 1}, up[] = {0, 2}, negative[] = {-2, 0};
@@ -63,7 +63,7 @@ TEST(RaggedBuffer, RefusesOffsetsThatDecreaseAndNoValues) {
 TEST(RaggedBuffer, LosesNothingWhenAPutOrADrawTimesOut) {
   const BufferOptions options = of_lengths(16, 5, {2, 1}, 2 * 30 * kTokenBytes);
   const LengthsOf lengths = some_lengths(30);
-  RaggedBuffer buffer(options);
+  Buffer buffer(options);
   const Records records(range(0, 90), lengths);
   std::uint64_t done = 0;
   std::vector<Ids> batches;
@@ -81,8 +81,8 @@ TEST(RaggedBuffer, LosesNothingWhenAPutOrADrawTimesOut) {
 
 TEST(RaggedBuffer, CountsItsMemory) {
   const BufferOptions options = of_lengths(256, 16, {4, 1}, 1 << 20);
-  RaggedBuffer buffer(options);
-  const BufferNeeds needs = RaggedBuffer::needs(options);
+  Buffer buffer(options);
+  const BufferNeeds needs = Buffer::needs(options);
   EXPECT_GE(buffer.stats().bytes, 1u << 20);
   EXPECT_LE(buffer.stats().bytes, needs.slots * needs.bytes_per_slot + needs.more +
                                       needs.batches * needs.bytes_per_batch);
@@ -94,7 +94,7 @@ TEST(RaggedBuffer, WritesOnlyWhereItCountsMemory) {
   for (const Ratio factor : {Ratio{1, 1}, Ratio{3, 1}, Ratio{5, 2}}) {
     const BufferOptions options = of_lengths(
         60, 8, factor, factor.ceil() * 10 * kMost * (kTokenBytes + kPointBytes));
-    RaggedBuffer buffer(options);
+    Buffer buffer(options);
     const auto& backend = buffer.backend();
     const LengthsOf lengths = some_lengths(kMost);
     std::uint64_t reached = 0, all = 0;
@@ -107,12 +107,13 @@ TEST(RaggedBuffer, WritesOnlyWhereItCountsMemory) {
       for (; n < end; ++n) all += lengths(n).bytes();
       for (std::uint64_t slot = 0; slot < backend.ring.capacity(); ++slot)
         for (std::size_t f = 0; f < 2; ++f) {
-          const PayloadStore::Rows& rows = backend.store.rows(slot, f);
+          const RowsTable::Rows& rows = backend.store.table()->rows(slot, f);
           reached = std::max(
               reached, rows.offset + rows.count * (f == 0 ? kTokenBytes : kPointBytes));
         }
     }
-    const std::size_t counted = backend.store.payload_bytes(backend.measure.wrap_from);
+    const std::size_t counted =
+        backend.store.payload()->used_bytes(backend.measure.wrap_from);
     EXPECT_LE(reached, counted);
     EXPECT_LT(counted, backend.measure.size.bytes());
     EXPECT_GT(all, 3 * counted) << "went around";

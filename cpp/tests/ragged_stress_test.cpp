@@ -50,7 +50,7 @@ BufferOptions options_of(const RaggedLoad& load) {
 }
 
 /// Puts first ... end-1, in pieces of any size.
-Status produce(RaggedBuffer& buffer, std::uint64_t term, std::uint64_t first,
+Status produce(Buffer& buffer, std::uint64_t term, std::uint64_t first,
                std::uint64_t end, const LengthsOf& lengths) {
   std::mt19937_64 random(first);
   while (first < end) {
@@ -70,7 +70,7 @@ Status produce(RaggedBuffer& buffer, std::uint64_t term, std::uint64_t first,
 class RaggedStress : public testing::TestWithParam<RaggedLoad> {
  protected:
   /// Runs one epoch of n examples: how often each was served.
-  static Ids epoch(RaggedBuffer& buffer, std::uint64_t n, const LengthsOf& lengths) {
+  static Ids epoch(Buffer& buffer, std::uint64_t n, const LengthsOf& lengths) {
     const RaggedLoad& load = GetParam();
     const auto put = [&](std::uint64_t first, std::uint64_t end) {
       EXPECT_EQ(produce(buffer, buffer.term(), first, end, lengths), Status::kOk);
@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(AllLoads, RaggedStress, testing::ValuesIn(kRaggedLoads)
 TEST_P(RaggedStress, LosesNothingTearsNothingAndUsesExactly) {
   const RaggedLoad& load = GetParam();
   const LengthsOf lengths = some_lengths(load.tokens);
-  RaggedBuffer buffer(options_of(load));
+  Buffer buffer(options_of(load));
   for (std::uint64_t number = 0; number < 3; ++number) {
     if (number > 0) buffer.reset(number);
     const std::uint64_t n = 1500 + 17 * number;
@@ -126,9 +126,8 @@ TEST(RaggedStress, ResetsAtAnyMoment) {
       BufferOptions options = automatic ? of_lengths_auto(64, 8, 16 * 130)
                                         : of_lengths(64, 8, {3, 1}, 3 * 130);
       options.prefetch = prefetch;
-      RaggedBuffer buffer(options);
-      ResetLoad<RaggedBuffer> load{60,      300, 300, 30, {automatic ? 0u : 3u, 1},
-                                   prefetch};
+      Buffer buffer(options);
+      ResetLoad<Buffer> load{60, 300, 300, 30, {automatic ? 0u : 3u, 1}, prefetch};
       load.take = [&](Ids& ids, Deadline soon) {
         Batch batch;
         const Status status = buffer.next(batch, soon);
@@ -156,7 +155,7 @@ TEST(RaggedStress, EndsWhenItFailsOrIsShutDown) {
     for (const std::uint32_t prefetch : {0u, 2u}) {
       BufferOptions options = of_lengths(16, 5, {2, 1}, 2 * 30 * kTokenBytes);
       options.prefetch = prefetch;
-      RaggedBuffer buffer(options);
+      Buffer buffer(options);
       put_what_fits(buffer, 0, 90, lengths);
       Status put = Status::kOk, drawn = Status::kOk;
       Threads threads;

@@ -293,7 +293,7 @@ inline std::vector<Ids> cut(const Ids& draws, const BufferOptions& options,
 // ---- one thread alone
 
 /// Puts as many of first ... end-1 as fit, and says where the rest begins.
-inline std::uint64_t put_what_fits(RaggedBuffer& buffer, std::uint64_t first,
+inline std::uint64_t put_what_fits(Buffer& buffer, std::uint64_t first,
                                    std::uint64_t end, const LengthsOf& lengths) {
   const Records records(range(first, std::min(end, first + 97)), lengths);
   std::uint64_t done = 0;
@@ -303,7 +303,7 @@ inline std::uint64_t put_what_fits(RaggedBuffer& buffer, std::uint64_t first,
 }
 
 /// Serves first ... n-1 on this thread alone, up to `most` batches.
-inline Epochs serve(RaggedBuffer& buffer, std::uint64_t n, const LengthsOf& lengths,
+inline Epochs serve(Buffer& buffer, std::uint64_t n, const LengthsOf& lengths,
                     std::uint64_t first = 0, std::size_t most = ~std::size_t{0}) {
   Epochs got;
   const Records records(range(first, n), lengths);

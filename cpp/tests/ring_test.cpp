@@ -161,7 +161,7 @@ TEST_P(RingOfCapacity, PassesOverPositionsOfSlotsThatAreLent) {
     const auto slot_owner = std::make_shared<Noting>();
     const std::uint64_t first = random() % slots;
     const echobuf::BorrowedSlots borrowed{nullptr, slots, first, slot_owner};
-    Ring ring(room, &borrowed);
+    Ring ring(echobuf::RingShape::over(borrowed, room));
     ASSERT_EQ(ring.capacity(), slots);
     // Claims, and for each claimed position, less `first`, whether it is committed.
     std::vector<bool> done;

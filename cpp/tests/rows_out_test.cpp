@@ -83,12 +83,12 @@ TEST_P(RowsOutTest, BatchesAreThoseOfNext) {
   for (RaggedField& field : options.lengths.fields)
     if (random() % 2 == 0) field.pad.assign(2, std::byte{0xA7});
   const LengthsOf lengths = some_lengths(20, GetParam());
-  RaggedBuffer plain(options);
-  RaggedBuffer buffer(options);
+  Buffer plain(options);
+  Buffer buffer(options);
   std::uint64_t fresh[2] = {0, 0};
   std::uint64_t batches = 0;
   for (;;) {
-    RaggedBuffer* const both[] = {&plain, &buffer};
+    Buffer* const both[] = {&plain, &buffer};
     for (int i = 0; i < 2; ++i) {
       fresh[i] = put_what_fits(*both[i], fresh[i], 61, lengths);
       if (fresh[i] == 61) both[i]->close();
@@ -140,9 +140,9 @@ TEST(RowsOutOfPacking, RowsAreThoseOfNext) {
     BufferOptions options = packing(12, 3, {2, 1}, 16);
     options.prefetch = prefetch;
     const LengthOf length = row_lengths(16);
-    PackingBuffer plain(options);
-    PackingBuffer buffer(options);
-    for (PackingBuffer* const each : {&plain, &buffer}) {
+    Buffer plain(options);
+    Buffer buffer(options);
+    for (Buffer* const each : {&plain, &buffer}) {
       const PackingRecords records(0, 6, length);
       std::uint64_t done = 0;
       ASSERT_EQ(each->put(each->term(), records.leaves(), records.size(), 0, done,

@@ -25,7 +25,7 @@ constexpr std::uint64_t kShare = 24'000;  // bytes: an area has room for two and
 
 BufferOptions rows_options() { return test::of_lengths(16, 4, {2, 1}, 2 * kShare); }
 
-struct RowsTrainer : test::BasicTrainer<RaggedBuffer> {
+struct RowsTrainer : test::BasicTrainer<Buffer> {
   explicit RowsTrainer(std::uint64_t workers, std::uint64_t ahead = 4,
                        std::optional<std::uint64_t> order = std::nullopt)
       : BasicTrainer(rows_options(), workers, ahead, order) {}
@@ -46,7 +46,7 @@ void make_rows(Worker& worker, std::int64_t expected) {
   worker.done();
 }
 
-Ids serve_rows(RaggedBuffer& buffer) {
+Ids serve_rows(Buffer& buffer) {
   Ids served;
   for (Batch batch; buffer.next(batch) == Status::kOk;) {
     const Ids ids = test::read_batch(batch, rows_options(), kLengths);
@@ -74,7 +74,7 @@ Ids rows_order_with(std::uint64_t workers, double chance_of_death) {
 }
 
 TEST(RowsWorkers, OrderIsThatOfOneProducerWhateverTheirNumberAndTheirDeaths) {
-  RaggedBuffer buffer(rows_options());
+  Buffer buffer(rows_options());
   Ids alone;
   std::thread producer([&] {
     Ids ids(300);

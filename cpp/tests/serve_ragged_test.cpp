@@ -25,7 +25,7 @@ constexpr std::uint64_t kMost = 700;        // tokens of a record
 const LengthsOf kLengths = some_lengths(kMost);
 
 struct OfLengths {
-  using Core = RaggedBuffer;
+  using Core = Buffer;
 
   static BufferOptions options(BufferOptions options) { return options; }
   static Ids read(const Batch& batch, const BufferOptions& options,

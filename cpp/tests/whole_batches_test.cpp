@@ -59,7 +59,7 @@ class WholeBatch {
     }
   }
 
-  Status put(RaggedBuffer& buffer) const {
+  Status put(Buffer& buffer) const {
     return buffer.put(leaves_, kAtOnce, records_.size());
   }
 
@@ -69,7 +69,7 @@ class WholeBatch {
 };
 
 /// Serves batches `first` ... kWholeBatches-1, up to `most` draws.
-std::vector<Ids> serve_whole(RaggedBuffer& buffer, const LengthsOf& lengths,
+std::vector<Ids> serve_whole(Buffer& buffer, const LengthsOf& lengths,
                              std::uint64_t first = 0, std::size_t most = 1000) {
   std::vector<Ids> got;
   for (std::uint64_t fresh = first; got.size() < most;) {
@@ -122,7 +122,7 @@ TEST(WholeBatches, AreServedAsTheReferenceSays) {
   const LengthsOf lengths = some_lengths(20);
   for (const BufferOptions& options : whole_cases(20)) {
     SCOPED_TRACE(name_of_lengths(options));
-    RaggedBuffer buffer(options);
+    Buffer buffer(options);
     for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
       if (epoch > 0) {
         ASSERT_EQ(buffer.reset(epoch), Status::kOk);
@@ -140,10 +140,10 @@ TEST(WholeBatches, GoOnFromACheckpoint) {
   const BufferOptions options = whole_cases(20)[7];
   const std::vector<Ids> batches = expected_batches(options, 0, lengths);
   for (const std::size_t done : {1, 20, 100}) {
-    RaggedBuffer buffer(options);
+    Buffer buffer(options);
     serve_whole(buffer, lengths, 0, done);
     const Checkpoint checkpoint = buffer.checkpoint();
-    RaggedBuffer other(options);
+    Buffer other(options);
     ASSERT_TRUE(other.restore(checkpoint));
     const auto at = batches.begin() + static_cast<std::ptrdiff_t>(done);
     EXPECT_EQ(serve_whole(other, lengths, checkpoint.fresh_offset()),
@@ -154,7 +154,7 @@ TEST(WholeBatches, GoOnFromACheckpoint) {
 TEST(WholeBatches, RefusesWhatIsNone) {
   BufferOptions options = of_batches(4, {1, 1}, 400);
   options.lengths.fields[0].max_length = 6;
-  RaggedBuffer buffer(options);
+  Buffer buffer(options);
   const std::uint64_t ids[kMostExamples + 1] = {};
   const std::uint32_t tokens[200] = {};
   const std::uint16_t points[3] = {};
@@ -188,14 +188,14 @@ TEST(WholeBatches, RefusesWhatIsNone) {
 
   options.lengths.fields[0].max_length = 0;
   options.lengths.payload_bytes = 15;
-  RaggedBuffer small(options);
+  Buffer small(options);
   EXPECT_THROW(static_cast<void>(small.put(leaves, kAtOnce, 2)), std::invalid_argument);
 }
 
 TEST(WholeBatches, CountTheirMemory) {
   BufferOptions options = of_batches(256, {4, 1}, 1 << 20);
-  RaggedBuffer buffer(options);
-  const BufferNeeds needs = RaggedBuffer::needs(options);
+  Buffer buffer(options);
+  const BufferNeeds needs = Buffer::needs(options);
   const std::uint64_t tables = options.window * 2 * (kMostExamples + 1) * 16;
   EXPECT_GE(buffer.stats().bytes, (1u << 20) + tables);
   EXPECT_LE(buffer.stats().bytes, needs.slots * needs.bytes_per_slot + needs.more +
@@ -205,7 +205,7 @@ TEST(WholeBatches, CountTheirMemory) {
 TEST(WholeBatches, HaveRowsOfExamplesInTheirStatistics) {
   BufferOptions options = of_batches(4, {1, 1}, 4000);
   options.lengths.form = Form::kPadded;
-  RaggedBuffer buffer(options);
+  Buffer buffer(options);
   const LengthsOf lengths = [](std::uint64_t id) { return Lengths{id % 3, 2}; };
   for (std::uint64_t number = 1; number < 4; ++number)  // of 1, 2 and 3 examples
     ASSERT_EQ(WholeBatch(number, lengths).put(buffer), Status::kOk);

@@ -18,7 +18,7 @@ int main() {
   options.window = 256;
   options.batch_size = 32;
   options.factor = {3, 1};
-  echobuf::RaggedBuffer buffer(options);
+  echobuf::Buffer buffer(options);
 
   std::thread producer([&] {
     std::vector<std::int32_t> tokens;

@@ -238,35 +238,26 @@ class ExportedLeaf:
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
 class Buffer(_Bound):
-    def __init__(
-        self,
-        leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
-        output: list[tuple[np.dtype[Any], tuple[int, ...]]],
-        options: BufferOptions,
-    ) -> None: ...
-    def next(self, timeout_s: float | None, /) -> list[npt.NDArray[Any]] | int: ...
-    def exportable(self) -> bool:
-        """Return True if DLPack has types for all leaves."""
-    def next_exported(self, timeout_s: float | None, /) -> list[ExportedLeaf] | int: ...
-    def next_into(
-        self, arrays: list[npt.NDArray[Any]], timeout_s: float | None, /
-    ) -> int: ...
-
-class RaggedBuffer(_Bound):
-    """A buffer on the CPU, some leaves of whose examples differ in length."""
+    """A buffer on the CPU. Leaves of examples with rows are made by `makers`."""
 
     def __init__(
         self,
         leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
         output: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
         options: BufferOptions,
-        makers: list[Callable[..., Any] | None],
+        makers: list[Callable[..., Any] | None] = ...,
     ) -> None: ...
     @property
     def share_bytes(self) -> int:
         """The most bytes of a segment's ragged leaves, or an example's; 0: any."""
     def next(self, timeout_s: float | None, /) -> list[Any] | int: ...
+    def exportable(self) -> bool:
+        """Return True if DLPack has types for all leaves."""
+    def next_exported(self, timeout_s: float | None, /) -> list[ExportedLeaf] | int: ...
     def next_into(
+        self, arrays: list[npt.NDArray[Any]], timeout_s: float | None, /
+    ) -> int: ...
+    def next_rows(
         self,
         memory: list[tuple[int, int, int]],
         ids: tuple[int, int, int],
@@ -274,9 +265,6 @@ class RaggedBuffer(_Bound):
         timeout_s: float | None,
         /,
     ) -> tuple[int, int, list[int]]: ...
-
-class PackingBuffer(RaggedBuffer):
-    """The same, with batches of rows that whole examples are packed into."""
 
 class CudaError(Exception):
     """The driver refused a call. Arguments: its code, or 0, and what happened."""
@@ -354,9 +342,6 @@ class RaggedDeviceBuffer(_Bound):
     def needs(options: BufferOptions, /) -> tuple[int, int, int, int, int]: ...
     @staticmethod
     def staging_bytes(options: BufferOptions, /) -> int: ...
-
-class PackingDeviceBuffer(RaggedDeviceBuffer):
-    """The same, with batches of rows that whole examples are packed into."""
 
 def exit_when_readable(fds: list[int], code: int, /) -> None: ...
 

@@ -88,10 +88,9 @@ struct Fixed {
 };
 
 /// Records that differ in length, or rows that they are packed into.
-template <class Backend>
+template <bool kPacks>
 struct OfLengths {
-  using Core = BasicBuffer<Backend>;
-  static constexpr bool kPacks = std::is_same_v<Backend, cuda::DevicePackingBackend>;
+  using Core = BasicBuffer<cuda::DevicePayloadBackend>;
   static constexpr std::uint64_t kRow = 12;  // values
 
   static BufferOptions options(Random& random) {
@@ -154,8 +153,8 @@ struct OfLengths {
   const BufferOptions options_;
 };
 
-using Ragged = OfLengths<cuda::DevicePayloadBackend>;
-using Packed = OfLengths<cuda::DevicePackingBackend>;
+using Ragged = OfLengths<false>;
+using Packed = OfLengths<true>;
 
 /// A caller who does anything that is allowed.
 template <class Kind>

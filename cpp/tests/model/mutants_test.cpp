@@ -122,10 +122,10 @@ const Try kTries[] = {
     {"a term failed beside a reset", run_buffer<FailATermBesideRestart>},
 };
 
-constexpr File kFiles[] = {
-    {"ring.hpp", 9},           {"record_claims.hpp", 11}, {"payload_claims.hpp", 18},
-    {"staging_limits.hpp", 2}, {"event_count.hpp", 3},    {"draw_lock.hpp", 2},
-    {"buffer.hpp", 2},         {"termination.hpp", 8},    {"draw_path.hpp", 3}};
+constexpr File kFiles[] = {{"ring.hpp", 9},           {"claims.hpp", 22},
+                           {"staging_limits.hpp", 2}, {"event_count.hpp", 3},
+                           {"draw_lock.hpp", 2},      {"buffer.hpp", 2},
+                           {"termination.hpp", 8},    {"draw_path.hpp", 3}};
 
 constexpr const char* kByTheTail =
     "comes with the ring's close, or with the draw lock; kept for those who look alone";
@@ -140,36 +140,25 @@ constexpr Known kKnown[] = {
     {"::restart buffer.hpp:", "left out",
      "a reset that waits for workers needs it: workers_test.cpp", 2},
     {"::fail buffer.hpp:", "acquire -> relaxed", "as the store in restart()"},
-    {"RecordClaims::claim record_claims.hpp:", "left out",
-     "a statistic of factor=auto"},
-    {"RecordClaims::clear_held_back ", "left out", "a statistic of factor=auto"},
-    {"RecordClaims::claim record_claims.hpp:", "acq_rel -> release",
-     "a success needs nothing from the tail that the load before did not give"},
     {"Ring::closed ", "acquire -> relaxed",
      "the load of the tail that follows acquires"},
-    {"RecordClaims::has_room ", "acquire -> relaxed",
-     "a hint: the claim that follows acquires"},
-    {"RecordClaims::position ", "acquire -> relaxed", "closed(), before it, acquires"},
-    {"RecordClaims::term ", "acquire -> relaxed", "the claim that follows acquires"},
-    {"RecordClaims::close ", "acq_rel -> release", kMissing},
-    {"RecordClaims::reopen ", "acquire -> relaxed", kMissing},
-    {"PayloadClaims::claim ", "left out", "statistics: of factor=auto, and of bytes",
-     2},
-    {"PayloadClaims::claim ", "acquire -> relaxed",
+    {"Claims::claim ", "left out", "statistics: of factor=auto, and of bytes", 2},
+    {"Claims::claim ", "acquire -> relaxed",
      "of the term alone: the load of the word before it acquires"},
-    {"PayloadClaims::claim ", "acq_rel -> release", "as RecordClaims::claim"},
-    {"PayloadClaims::has_room ", "acquire -> relaxed",
+    {"Claims::claim ", "acq_rel -> release",
+     "a success needs nothing from the word that the load before did not give"},
+    {"Claims::has_room ", "acquire -> relaxed",
      "a hint: the claim that follows acquires", 3},
-    {"PayloadClaims::end ", "acquire -> relaxed",
+    {"Claims::end ", "acquire -> relaxed",
      "of the word the first load, since the second acquires; the limit gives digits "
      "alone",
      2},
-    {"PayloadClaims::term ", "acquire -> relaxed", "the claim that follows acquires"},
-    {"PayloadClaims::close ", "acq_rel -> release", kMissing},
-    {"PayloadClaims::reopen ", "acquire -> relaxed", kMissing},
-    {"PayloadClaims::reopen ", "acq_rel -> acquire", kByTheWord},
-    {"PayloadClaims::reopen ", "acq_rel -> relaxed", kByTheWord},
-    {"PayloadClaims::reopen ", "acq_rel -> release",
+    {"Claims::term ", "acquire -> relaxed", "the claim that follows acquires"},
+    {"Claims::close ", "acq_rel -> release", kMissing},
+    {"Claims::reopen ", "acquire -> relaxed", kMissing},
+    {"Claims::reopen ", "acq_rel -> acquire", kByTheWord},
+    {"Claims::reopen ", "acq_rel -> relaxed", kByTheWord},
+    {"Claims::reopen ", "acq_rel -> release",
      "of the word: only a shutdown meanwhile needs it; no program of payload has one; "
      "and "
      "of the term, as above",

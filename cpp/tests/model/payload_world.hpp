@@ -1,5 +1,5 @@
 // Small programs on a ring of records that differ in size. They put and wait as
-// PayloadPutPath does.
+// PutPath does.
 #pragma once
 
 #include <atomic>
@@ -17,27 +17,32 @@ namespace echobuf::model {
 /// is out of date would be taken for one of a ring before.
 class PayloadWorld {
   static constexpr std::uint64_t kFirst = (std::uint64_t{1} << 25) - 1;
+  static constexpr std::uint64_t kMostOfRun = 4;
   static constexpr std::uint64_t kPlace = (std::uint64_t{1} << 31) - 2;
 
  public:
   explicit PayloadWorld(const RingPlan& plan)
       : plan_(plan),
-        ring_(plan.capacity, plan.units, kFirst, kPlace, nullptr, plan.wrap_from),
+        ring_({.capacity = plan.capacity,
+               .units = plan.units,
+               .wrap_from = plan.wrap_from,
+               .first = kFirst,
+               .place = kPlace}),
         payload_(new std::uint64_t[plan.units]()),
         starts_(new std::uint64_t[plan.capacity]()),
         producers_(new std::uint64_t[plan.capacity]()) {}
   PayloadWorld(const PayloadWorld&) = delete;
 
  protected:
-  PayloadClaims::Claim claim(std::uint64_t producer, std::uint64_t count,
-                             std::uint64_t term) {
-    return ring_.claims().claim(
-        count, [&](std::uint64_t) { return plan_.sizes[producer]; }, term);
+  Claims::Claim claim(std::uint64_t producer, std::uint64_t count, std::uint64_t term) {
+    std::uint64_t sizes[kMostOfRun];
+    check(count <= kMostOfRun, "a run of more");
+    for (std::uint64_t i = 0; i < count; ++i) sizes[i] = plan_.sizes[producer];
+    return ring_.claim(count, term, sizes);
   }
 
   /// Writes what is claimed, `value` in each unit, and commits it.
-  void write(const PayloadClaims::Claim& claim, std::uint64_t producer,
-             std::uint64_t value) {
+  void write(const Claims::Claim& claim, std::uint64_t producer, std::uint64_t value) {
     std::uint64_t place = claim.place;
     for (std::uint64_t i = 0; i < claim.count; ++i) {
       const std::uint64_t start = ring_.claims().take(place, plan_.sizes[producer]);
@@ -61,10 +66,10 @@ class PayloadWorld {
       check(payload_[starts_[slot] + unit] == value(producer), "a record is torn");
   }
 
-  /// PayloadPutPath::put(), of so many records.
+  /// PutPath::put(), of so many records.
   bool put(std::uint64_t producer, std::uint64_t term, std::uint64_t count) {
     while (count > 0) {
-      const PayloadClaims::Claim got = claim(producer, count, term);
+      const Claims::Claim got = claim(producer, count, term);
       if (got.closed) return false;
       if (got.count == 0) {
         if (!wait_for_room(producer, term)) return false;
@@ -82,9 +87,8 @@ class PayloadWorld {
 
   bool wait_for_room(std::uint64_t producer, std::uint64_t term) {
     const std::uint32_t key = ring_.room().prepare();
-    if (ring_.closed() || ring_.term() != term) return false;
-    if (!ring_.claims().has_room(plan_.sizes[producer]))
-      ring_.room().wait(key, Deadline::max());
+    if (ring_.is_over(term)) return false;
+    if (!ring_.has_room(plan_.sizes[producer])) ring_.room().wait(key, Deadline::max());
     return true;
   }
 
@@ -106,7 +110,7 @@ class PayloadWorld {
   }
 
   bool look() {
-    const PayloadRing::Extent extent = ring_.extent();
+    const Ring::Extent extent = ring_.extent();
     check(extent.committed <= ring_.released() + plan_.capacity,
           "committed beyond the limit");
     check(extent.tail <= ring_.released() + plan_.capacity, "claimed beyond the limit");
@@ -115,7 +119,7 @@ class PayloadWorld {
   }
 
   const RingPlan plan_;
-  PayloadRing ring_;
+  Ring ring_;
   std::uint64_t* const payload_;
   std::uint64_t* const starts_;     // of the payload, by slot
   std::uint64_t* const producers_;  // by slot
@@ -179,7 +183,7 @@ class ClaimPayloadAndLook : public PayloadWorld {
     if (thread < 2) {
       const auto producer = static_cast<std::uint64_t>(thread);
       for (std::uint64_t n = 0; n < plan_.runs[producer]; ++n) {
-        const PayloadClaims::Claim got = claim(producer, plan_.run, 0);
+        const Claims::Claim got = claim(producer, plan_.run, 0);
         check(got.count <= plan_.capacity, "a claim larger than the ring");
         if (got.count > 0) write(got, producer, accepted_[producer]);
         accepted_[producer] += got.count;
@@ -211,10 +215,10 @@ class PutPayloadAndReset : public PayloadWorld {
     if (thread < 2) {
       const auto producer = static_cast<std::uint64_t>(thread);
       const std::uint64_t term = ring_.term();
-      const PayloadClaims::Claim got = claim(producer, plan_.run, term);
+      const Claims::Claim got = claim(producer, plan_.run, term);
       // Of a run all have the same value.
       for (std::uint64_t i = 0; i < got.count; ++i) {
-        PayloadClaims::Claim one = got;
+        Claims::Claim one = got;
         one.first += i;
         one.count = 1;
         for (std::uint64_t before = 0; before < i; ++before)

@@ -11,7 +11,7 @@
 
 namespace echobuf::model {
 
-/// Thread 0 puts, as PayloadPutPath does; 1 sends, as BasicUploader does, and copies
+/// Thread 0 puts, as PutPath does; 1 sends, as BasicUploader does, and copies
 /// from staging to the window by itself. Every slot and every unit of the payload is
 /// written and read, in staging and in the window.
 class PutThroughStaging {
@@ -56,10 +56,11 @@ class PutThroughStaging {
   }
 
   void put(std::uint64_t term, std::uint64_t count) {
-    PayloadClaims& claims = ring_.claims();
+    Claims& claims = ring_.claims();
     while (count > 0) {
-      const PayloadClaims::Claim got =
-          claims.claim(count, [&](std::uint64_t) { return size(); }, term);
+      const std::uint64_t sizes[] = {size(), size(), size()};
+      check(count <= 3, "a run of more");
+      const Claims::Claim got = ring_.claim(count, term, sizes);
       check(!got.closed, "closed by the producer alone");
       ++claims_;
       if (got.count == 0) {

@@ -21,7 +21,6 @@ Array = np.ndarray[Any, Any]
 
 Core = (
     _core.Buffer
-    | _core.RaggedBuffer
     | _core.DeviceBuffer
     | _core.RaggedDeviceBuffer
     | _core.SharedRing

@@ -56,15 +56,11 @@ class HostBackend:
             for of in (spec, output.drawn)
         )
         self._is_ragged = spec.is_ragged
-        self.core: _core.Buffer | _core.RaggedBuffer
         with enough_threads("`prefetch`", "leave it out"):
             try:
-                if self._is_ragged:
-                    self.core = ragged.make_core(
-                        output, options, leaves, drawn, core_options
-                    )
-                else:
-                    self.core = _core.Buffer(leaves, drawn, core_options)
+                self.core = _core.Buffer(
+                    leaves, drawn, core_options, ragged.makers(output.drawn, options)
+                )
             except MemoryError:
                 raise self.out_of_memory() from None
         self.next: Callable[[float | None], list[Any] | int] = self.core.next
@@ -94,7 +90,7 @@ class HostBackend:
 
     def exportable(self) -> bool:
         """Return whether DLPack has types for all leaves of batches."""
-        return isinstance(self.core, _core.Buffer) and self.core.exportable()
+        return self.core.exportable()
 
     def use_exported(self, convert: Callable[[list[Any]], list[Any]]) -> None:
         """Convert leaves that have `__dlpack__`, whose memory is freed without Python.
@@ -103,11 +99,9 @@ class HostBackend:
             convert: takes these leaves, and returns those that the caller gets. DLPack
                 must have all their dtypes: `exportable()`.
         """
-        core = self.core
-        assert isinstance(core, _core.Buffer)
 
         def next_converted(timeout: float | None) -> list[Any] | int:
-            leaves = core.next_exported(timeout)
+            leaves = self.core.next_exported(timeout)
             return convert(leaves) if isinstance(leaves, list) else leaves
 
         self.next = next_converted
@@ -127,8 +121,8 @@ class HostBackend:
         """
         if stream is not None:
             raise _no_stream(stream)
-        if not isinstance(self.core, _core.Buffer):
-            return self._next_rows_into(self.core, leaves, timeout)
+        if self._is_ragged:
+            return self._next_rows_into(leaves, timeout)
         count = self.core.next_into(leaves, timeout)
         if count == -_core.MISMATCH:
             return self._next_into_checked(self._out.check(leaves), timeout)
@@ -137,7 +131,6 @@ class HostBackend:
     def _next_into_checked(self, arrays: list[Array], timeout: float | None) -> int:
         if not all(array.flags.c_contiguous for array in arrays):
             return self._next_through_copy(arrays, timeout)
-        assert isinstance(self.core, _core.Buffer)
         count = self.core.next_into(arrays, timeout)
         if count == -_core.MISMATCH:
             raise SpecError("an array of `out` was changed by another thread.")
@@ -152,9 +145,7 @@ class HostBackend:
             np.copyto(array[:count], leaf)
         return count
 
-    def _next_rows_into(
-        self, core: _core.RaggedBuffer, leaves: list[Any], timeout: float | None
-    ) -> int:
+    def _next_rows_into(self, leaves: list[Any], timeout: float | None) -> int:
         parts, layout = self.ragged_out.take_apart(leaves)
         arrays = OutArrays(layout.spec, ()).check(parts)
         drawn = [
@@ -167,7 +158,7 @@ class HostBackend:
             [array.ctypes.data for array in drawn],
             packs=self._options.ragged.pack_to is not None,
         )
-        code, count, needed = core.next_into(memory, ids, layout.room, timeout)
+        code, count, needed = self.core.next_rows(memory, ids, layout.room, timeout)
         if code == _core.RESIZE:
             raise self.ragged_out.refusal(layout, needed, count)
         if code:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from echobuf.cuda.backend import CudaBackend
 
 AnyCore = (
-    _core.Buffer | _core.RaggedBuffer | _core.DeviceBuffer | _core.RaggedDeviceBuffer
+    _core.Buffer | _core.DeviceBuffer | _core.RaggedDeviceBuffer
 )
 """A native buffer."""
 
@@ -207,7 +207,8 @@ class Engine:
 
     def _check_sizes(self, arrays: list[Any], stacked: bool) -> None:
         """Raise for an example larger than a segment's share, or than a row."""
-        if not isinstance(self.core, _core.Buffer | _core.DeviceBuffer):
+        if self.spec.is_ragged:
+            assert not isinstance(self.core, _core.DeviceBuffer)
             share = self.core.share_bytes
             ragged.check_sizes(
                 arrays, self.spec, self.options, stacked=stacked, share=share

@@ -220,33 +220,11 @@ def core_arguments(spec: Spec, output: OutputSpec, options: Options) -> dict[str
     }
 
 
-def make_core(
-    output: OutputSpec,
-    options: Options,
-    leaves: list[Any],
-    drawn: list[Any],
-    core_options: _core.BufferOptions,
-) -> _core.RaggedBuffer:
-    """Return the native buffer of a spec with ragged leaves.
-
-    Args:
-        output: of batches.
-        options: the buffer's.
-        leaves: dtypes and shapes of what is put.
-        drawn: those of batches.
-        core_options: the options in the core's form.
-    """
+def makers(spec: Spec, options: Options) -> list[Make | None]:
+    """Return for each leaf of batches what makes it; None for fixed ones."""
+    make: Make = Padded if options.ragged.form == "padded" else Ragged
     if options.ragged.pack_to is not None:
-        makers = _makers(output.drawn, Packed)
-        return _core.PackingBuffer(leaves, drawn, core_options, makers)
-    makers = _makers(
-        output.drawn, Ragged if options.ragged.form == "packed" else Padded
-    )
-    return _core.RaggedBuffer(leaves, drawn, core_options, makers)
-
-
-def _makers(spec: Spec, make: Make) -> list[Make | None]:
-    """Return for each leaf what makes its part of a batch; None for fixed ones."""
+        make = Packed
     return [make if is_ragged(field) else None for field in spec.fields]
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from echobuf import _core
 from echobuf.cuda.arrays import Shapes
 from echobuf.cuda.ragged_backend import Memory, RaggedCudaBackend
 from echobuf.ragged import Packed
@@ -16,8 +15,6 @@ _IDS = 3  # arrays: segments, positions, lengths
 
 class PackedCudaBackend(RaggedCudaBackend):
     """A window in device memory, drawn into rows of one length."""
-
-    buffer_class = _core.PackingDeviceBuffer
 
     def _shapes(self, count: int, rows: list[int]) -> Shapes:
         length = rows[0]

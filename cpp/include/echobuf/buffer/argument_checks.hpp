@@ -8,8 +8,8 @@
 
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
-#include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
+#include "echobuf/store/source_leaf.hpp"
 
 namespace echobuf::argument_checks {
 

@@ -18,7 +18,6 @@
 #include "echobuf/buffer/epoch_accounting.hpp"
 #include "echobuf/buffer/host_backend.hpp"
 #include "echobuf/buffer/option_checks.hpp"
-#include "echobuf/buffer/payload_backend.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/buffer/termination.hpp"
 #include "echobuf/options.hpp"
@@ -33,7 +32,7 @@ namespace echobuf {
 template <class Backend>
 class BasicBuffer {
   using Ring = typename Backend::Ring;
-  using Out = DrawPath<Ring, typename Backend::Drawer>;
+  using Out = DrawPath<Ring>;
 
  public:
   /// Throws std::bad_alloc, std::system_error where no thread can be started, or
@@ -123,7 +122,7 @@ class BasicBuffer {
     put_path_.commit(first, count);
   }
   /// Puts one example of any length that another process has made; see
-  /// PayloadPutPath::put_made(). It throws as put() does.
+  /// PutPath::put_made(). It throws as put() does.
   Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
                   const WaitLimit& wait_limit) {
     argument_checks::check_leaves("put", record(), leaves, 0);
@@ -352,10 +351,7 @@ class BasicBuffer {
   }
   bool is_down() const { return termination_.is_down(); }
   /// The most bytes of the rows of a record; 0 where records have none.
-  std::uint64_t most_bytes() const {
-    if constexpr (requires { backend_.measure; }) return backend_.measure.most;
-    return 0;
-  }
+  std::uint64_t most_bytes() const { return put_path_.most_bytes(); }
 
   Backend& backend() { return backend_; }
 
@@ -413,14 +409,8 @@ class BasicBuffer {
   Out draw_path_;                        // last: its thread uses the rest
 };
 
-/// On the CPU.
+/// On the CPU. Where records have rows, as `BufferOptions::lengths` says, batches say
+/// in `places` where their leaves are; next_into() and field() are not for these.
 using Buffer = BasicBuffer<HostBackend>;
-
-/// On the CPU, of examples that differ in length: `BufferOptions::lengths`. Batches say
-/// in `places` where their leaves are; next_into() and field() are not for it.
-using RaggedBuffer = BasicBuffer<PayloadBackend>;
-
-/// The same with `LengthOptions::pack_to`: batches of rows, packed with whole examples.
-using PackingBuffer = BasicBuffer<PackingBackend>;
 
 }  // namespace echobuf

@@ -26,7 +26,7 @@
 
 namespace echobuf {
 
-template <class Ring, class Drawer>
+template <class Ring>
 class DrawPath {
  public:
   /// Throws std::bad_alloc, std::system_error. What has been handed out is noted in
@@ -37,10 +37,9 @@ class DrawPath {
         accounting_(accounting),
         termination_(termination),
         drawer_(std::move(drawer)) {
-    if constexpr (Drawer::kInBlocks)
-      if (options.prefetch > 0)
-        prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
-            options.prefetch, [this](Ahead& ahead) { return make(ahead); });
+    if (options.prefetch > 0 && drawer_->draws_blocks())
+      prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
+          options.prefetch, [this](Ahead& ahead) { return make(ahead); });
   }
 
   bool prefetches() const { return prefetcher_ != nullptr; }
@@ -61,15 +60,13 @@ class DrawPath {
   /// Draws into the caller's leaves.
   Status next_into(Target& target, const WaitLimit& wait_limit, Poll* poll) {
     return timed([&] {
-      if constexpr (Drawer::kInBlocks) {
-        if (prefetcher_) {
-          Batch batch;
-          const Status status = pop(batch, wait_limit, kFits);
-          if (status != Status::kOk) return status;
-          target.count = batch.count;
-          drawer_->copy_out(batch.block, target);
-          return status;
-        }
+      if (prefetcher_) {
+        Batch batch;
+        const Status status = pop(batch, wait_limit, kFits);
+        if (status != Status::kOk) return status;
+        target.count = batch.count;
+        drawer_->copy_block(batch.block, target);
+        return status;
       }
       return wait_for(wait_limit, &clock_.waits(), [&] {
         return draw([&] { return drawer_->draw_into(target, poll); });
@@ -80,15 +77,13 @@ class DrawPath {
   /// The same where records differ in length.
   Status next_rows(RowsTarget& target, const WaitLimit& wait_limit, Poll* poll) {
     return timed([&] {
-      if constexpr (Drawer::kInBlocks) {
-        if (prefetcher_) {
-          Batch batch;
-          const Status status = pop(batch, wait_limit, [&](const Ahead& ahead) {
-            return drawer_->fits(ahead.batch, target);
-          });
-          if (status == Status::kOk) drawer_->copy_out(batch, target);
-          return status;
-        }
+      if (prefetcher_) {
+        Batch batch;
+        const Status status = pop(batch, wait_limit, [&](const Ahead& ahead) {
+          return drawer_->fits(ahead.batch, target);
+        });
+        if (status == Status::kOk) drawer_->copy_out(batch, target);
+        return status;
       }
       return wait_for(wait_limit, &clock_.waits(), [&] {
         return draw([&] { return drawer_->draw_rows(target, poll); });
@@ -96,13 +91,19 @@ class DrawPath {
     });
   }
 
-  /// Hands out the next batch to launches of graphs. `target`: a stream; where records
-  /// differ in length a RowsTarget.
-  template <class ReplayTarget>
-  Status before_replay(ReplayTarget& target, const WaitLimit& wait_limit) {
+  /// Hands out the next batch to launches of graphs on `stream`.
+  Status before_replay(void* stream, const WaitLimit& wait_limit) {
     return timed([&] {
       return wait_for(wait_limit, &clock_.waits(), [&] {
-        return draw([&] { return drawer_->before_replay(target); });
+        return draw([&] { return drawer_->before_replay(stream); });
+      });
+    });
+  }
+  /// The same where records have rows.
+  Status before_replay(RowsTarget& target, const WaitLimit& wait_limit) {
+    return timed([&] {
+      return wait_for(wait_limit, &clock_.waits(), [&] {
+        return draw([&] { return drawer_->before_replay_rows(target); });
       });
     });
   }
@@ -137,22 +138,20 @@ class DrawPath {
   /// ended and no call is in flight. Lengths of records may shape the last batches so
   /// that only the drawer knows.
   bool finished() {
-    if constexpr (requires { drawer_->finished(); }) {
-      const Deadline wait_limit = Clock::now() + kUploadWait;
-      do {
-        if (prefetcher_) {
-          const Status next = prefetcher_->peek();
-          if (next != Status::kTimeout) return next == Status::kFinished;
-        } else {
-          const DrawLock::Guard lock(draw_lock_, std::try_to_lock);
-          if (!lock) return false;
-          const bool behind = ring_.behind();  // before the look, as in look()
-          if (drawer_->finished()) return true;
-          if (!behind) return false;
-        }
-        std::this_thread::sleep_for(kMoment);
-      } while (Clock::now() < wait_limit);
-    }
+    const Deadline wait_limit = Clock::now() + kUploadWait;
+    do {
+      if (prefetcher_) {
+        const Status next = prefetcher_->peek();
+        if (next != Status::kTimeout) return next == Status::kFinished;
+      } else {
+        const DrawLock::Guard lock(draw_lock_, std::try_to_lock);
+        if (!lock) return false;
+        const bool behind = ring_.behind();  // before the look, as in look()
+        if (drawer_->finished()) return true;
+        if (!behind) return false;
+      }
+      std::this_thread::sleep_for(kMoment);
+    } while (Clock::now() < wait_limit);
     return false;
   }
 

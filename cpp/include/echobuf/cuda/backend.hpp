@@ -13,9 +13,9 @@
 
 #include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
+#include "echobuf/cuda/device_drawer.hpp"
 #include "echobuf/cuda/device_infos.hpp"
 #include "echobuf/cuda/draw.hpp"
-#include "echobuf/cuda/drawer.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/replay.hpp"
@@ -68,7 +68,6 @@ struct WorkspaceLayout {
 struct CudaBackend {
   using Ring = StagedRing;
   using Store = Staging;
-  using Drawer = DeviceDrawer;
   using PutPath = echobuf::PutPath<Ring, Store>;
 
   static constexpr bool kUploads = true;
@@ -122,10 +121,10 @@ struct CudaBackend {
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<Drawer>(options, ring, draw(), *replay_, versions_);
+    return std::make_unique<DeviceDrawer>(options, ring, draw(), *replay_, versions_);
   }
 
-  PutPath put_path() { return {ring, store, &versions_}; }
+  PutPath put_path() { return {ring, store, 0, &versions_}; }
 
   /// Begins to upload. `broken` is called when that has come to an end by itself.
   void start(const std::function<void()>& broken) { uploader_->start(broken); }
@@ -136,9 +135,8 @@ struct CudaBackend {
   void notice_loss() { uploader_->notice_loss(); }
 
   std::size_t bytes() const {
-    const std::size_t slots =
-        store.is_borrowed() ? 0 : store.slots() * record_.stride();
-    return slots + echobuf::Ring::bytes(store.slots()) + versions_.bytes();
+    return store.bytes() + echobuf::Ring::bytes(store.slots(), false) +
+           versions_.bytes();
   }
   std::size_t device_bytes() const {
     return capacity_ * record_.stride() + workspace_layout_.bytes + infos_bytes_;

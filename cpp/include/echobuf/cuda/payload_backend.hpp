@@ -9,16 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/buffer/payload_backend.hpp"
-#include "echobuf/buffer/payload_put_path.hpp"
+#include "echobuf/buffer/payload_measure.hpp"
+#include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
+#include "echobuf/cuda/device_packing.hpp"
+#include "echobuf/cuda/device_rows_drawer.hpp"
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/cuda/packing_drawer.hpp"
-#include "echobuf/cuda/payload_drawer.hpp"
-#include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/cuda/stage_launches.hpp"
+#include "echobuf/cuda/staged_payload.hpp"
 #include "echobuf/cuda/staged_payload_ring.hpp"
+#include "echobuf/cuda/staging.hpp"
 #include "echobuf/cuda/uploader.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/options.hpp"
@@ -32,15 +33,10 @@ inline constexpr std::size_t kPayloadAlignment = 256;
 
 /// The window has the size of that on the CPU. Everything but the memory of batches
 /// that wait in the middle is allocated here.
-///
-/// `DrawerOf`: a DevicePayloadDrawer, or a DevicePackingDrawer for rows that are
-/// packed.
-template <class DrawerOf>
-struct BasicDevicePayloadBackend {
+struct DevicePayloadBackend {
   using Ring = StagedPayloadRing;
-  using Store = PayloadStaging;
-  using Drawer = DrawerOf;
-  using PutPath = PayloadPutPath<Ring, Store>;
+  using Store = Staging;
+  using PutPath = echobuf::PutPath<Ring, Store>;
 
   static constexpr bool kUploads = true;
 
@@ -51,10 +47,10 @@ struct BasicDevicePayloadBackend {
 
   /// `staging_bytes`: about so many of slots, and of payload, on their way at a time.
   /// Throws Error, std::bad_alloc.
-  BasicDevicePayloadBackend(const BufferOptions& options, SharedContext context,
-                            const RowsKernels& kernels,
-                            std::vector<StageKernels> stages = {},
-                            std::size_t staging_bytes = kStagingBytes)
+  DevicePayloadBackend(const BufferOptions& options, SharedContext context,
+                       const RowsKernels& kernels,
+                       std::vector<StageKernels> stages = {},
+                       std::size_t staging_bytes = kStagingBytes)
       : context_(std::move(context)),
         kernels_(kernels),
         stages_(std::move(stages)),
@@ -70,8 +66,8 @@ struct BasicDevicePayloadBackend {
               options.lengths.fields, options.lengths.examples),
         batch(record_, options.leaves, options.batch_size),
         versions_(options.keeps_versions() ? capacity_ + staging_.slots : 0),
-        uploader_(std::make_unique<BasicUploader<Ring, Store>>(context_, ring, store,
-                                                               on_device())) {}
+        uploader_(std::make_unique<BasicUploader<Ring>>(context_, ring, store,
+                                                        on_device())) {}
 
   /// The memory that is allocated here.
   static BufferNeeds needs(const BufferOptions& options) {
@@ -79,17 +75,14 @@ struct BasicDevicePayloadBackend {
     const RecordLayout record = record_of(options);
     const BatchLayout batch(record, options.leaves, options.batch_size);
     return {ring_capacity(options), record.stride(), 1,
-            Drawer::own_bytes(options, batch),
+            options.lengths.pack_to > 0 ? DevicePacking::own_bytes(options, batch)
+                                        : DeviceRowsDrawer::own_bytes(options, batch),
             measure.size.bytes() + kPayloadAlignment};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    auto drawer = std::make_unique<Drawer>(
-        options, ring, store, measure.share, measure.most, counts_, versions_, context_,
-        batch, *uploader_, on_device(), kernels_, stages_);
-    drawer_ = drawer.get();
-    uploader_->prepare([&](StreamHandle stream) { drawer->prepare(stream); });
-    return drawer;
+    if (options.lengths.pack_to > 0) return make_drawer<DevicePacking>(options);
+    return make_drawer<DeviceRowsDrawer>(options);
   }
 
   PutPath put_path() { return {ring, store, measure.most, &versions_}; }
@@ -106,7 +99,7 @@ struct BasicDevicePayloadBackend {
     return store.bytes() + Ring::bytes(capacity_) + versions_.bytes();
   }
   std::size_t device_bytes() const {
-    return window_bytes(record_, capacity_, measure) + drawer_->device_bytes();
+    return window_bytes(record_, capacity_, measure) + bytes_of_drawer_();
   }
   /// Of pinned memory.
   static std::size_t staging_bytes(const BufferOptions& options) {
@@ -119,10 +112,22 @@ struct BasicDevicePayloadBackend {
 
   /// What is known of the rows beside that.
   void describe(BufferStats& stats) {
-    describe_payload(stats, ring.claims(), measure, counts_, store.fields().size());
+    describe_payload(stats, ring.claims(), measure, counts_,
+                     store.table()->fields().size());
   }
 
  private:
+  template <class DrawerOf>
+  std::unique_ptr<Drawer> make_drawer(const BufferOptions& options) {
+    const WindowRows rows{store.table(), measure.share, measure.most, &counts_};
+    auto drawer =
+        std::make_unique<DrawerOf>(options, ring, store, rows, versions_, context_,
+                                   batch, *uploader_, on_device(), kernels_, stages_);
+    uploader_->prepare([&](StreamHandle stream) { drawer->prepare(stream); });
+    bytes_of_drawer_ = [made = drawer.get()] { return made->device_bytes(); };
+    return drawer;
+  }
+
   /// A record's bytes, and what lies between its fields.
   static std::uint64_t most(const PayloadMeasure& measure) {
     return measure.most + measure.edge;
@@ -136,7 +141,7 @@ struct BasicDevicePayloadBackend {
     return slots_bytes(record, capacity) + measure.size.bytes();
   }
 
-  PayloadStaging::Window on_device() {
+  Staging::Window on_device() {
     const Address slots = window_->get();
     return {slots, capacity_, slots + slots_bytes(record_, capacity_), &ring.claims()};
   }
@@ -165,12 +170,10 @@ struct BasicDevicePayloadBackend {
 
  private:
   Versions versions_;
-  const std::unique_ptr<BasicUploader<Ring, Store>> uploader_;
+  const std::unique_ptr<BasicUploader<Ring>> uploader_;
   RowsCounts counts_;
-  const Drawer* drawer_ = nullptr;  // the buffer's, which ends before this
+  std::function<std::size_t()>
+      bytes_of_drawer_;  // the buffer's, which ends before this
 };
-
-using DevicePayloadBackend = BasicDevicePayloadBackend<DevicePayloadDrawer>;
-using DevicePackingBackend = BasicDevicePayloadBackend<DevicePackingDrawer>;
 
 }  // namespace echobuf::cuda

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "echobuf/cuda/draw_table.hpp"
-#include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
+#include "echobuf/cuda/staging.hpp"
 #include "echobuf/cuda/transformed_rows.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
@@ -29,10 +29,11 @@ struct ListedRecords {
 
 class PlannedLeaves {
  public:
-  PlannedLeaves(const SharedContext& context, const PayloadStaging& staging,
+  PlannedLeaves(const SharedContext& context, const Staging& staging,
                 const BatchLayout& batch, const BufferOptions& options,
                 std::uint64_t records, const std::vector<StageKernels>& stages)
       : staging_(staging),
+        table_(*staging.table()),
         batch_(batch),
         options_(options),
         transformed_(context, batch, options, records, stages) {}
@@ -68,7 +69,7 @@ class PlannedLeaves {
     const bool packed = options_.lengths.form == LengthOptions::Form::kPacked;
     auto target = reinterpret_cast<Address>(to.values);
     examples_.clear();
-    const bool whole = staging_.in_batches();
+    const bool whole = table_.in_batches();
     for (std::size_t i = 0; i < records.examples; ++i) {
       const std::size_t record = whole ? 0 : i;
       const auto row = static_cast<std::uint32_t>(whole ? i : 0);
@@ -118,7 +119,8 @@ class PlannedLeaves {
     return of_records(leaf, count);
   }
 
-  const PayloadStaging& staging_;
+  const Staging& staging_;
+  const RowsTable& table_;
   const BatchLayout& batch_;
   const BufferOptions& options_;
   DeviceTransformedRows transformed_;

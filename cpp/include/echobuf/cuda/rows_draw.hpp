@@ -12,16 +12,17 @@
 #include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/draw_table.hpp"
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/planned_leaves.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/cuda/rows_tables.hpp"
+#include "echobuf/cuda/staging.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
-#include "echobuf/draw/payload_planner.hpp"
+#include "echobuf/draw/planner.hpp"
 #include "echobuf/draw/rows_moves.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/store/record.hpp"
+#include "echobuf/store/rows_table.hpp"
 
 namespace echobuf::cuda {
 
@@ -32,18 +33,19 @@ class RowsDraw {
  public:
   using Form = LengthOptions::Form;
 
-  RowsDraw(const SharedContext& context, const PayloadStaging& staging,
+  RowsDraw(const SharedContext& context, const Staging& staging,
            const BatchLayout& batch, const BufferOptions& options, DrawOrder& order,
-           const PayloadStaging::Window& window, const RowsKernels& kernels,
+           const Staging::Window& window, const RowsKernels& kernels,
            const std::vector<StageKernels>& stages)
       : staging_(staging),
+        table_(*staging.table()),
         batch_(batch),
         options_(options),
         window_(window),
-        fields_(staging.fields().size()),
+        fields_(staging.table()->fields().size()),
         planned_(context, staging, batch, options, most_records(options), stages),
         launch_(context, order, kernels,
-                table_words(options, staging.fields().size())) {
+                table_words(options, staging.table()->fields().size())) {
     for (std::size_t i = 0; i < batch.leaves(); ++i) field_of_.push_back(find(i));
   }
 
@@ -84,7 +86,7 @@ class RowsDraw {
   std::uint64_t examples() const { return examples_; }
 
   /// Finds the records of a batch: those that were set apart, and of `plan`.
-  void find_records(const PayloadPlan& plan) {
+  void find_records(const BatchPlan& plan) {
     slots_ = apart_slots_;
     draws_ = apart_draws_;
     uses_ = apart_uses_;
@@ -92,12 +94,12 @@ class RowsDraw {
     examples_ = apart_slots_.size();
     for (std::size_t f = 0; f < fields_.size(); ++f) fields_[f] = apart_fields_[f];
     for (const std::uint64_t slot : plan.slots) {
-      const std::uint64_t examples = staging_.examples_of(slot);
+      const std::uint64_t examples = table_.examples_of(slot);
       examples_ += examples;
       slots_.push_back(window_.slots + slot * staging_.layout().stride());
       for (std::size_t f = 0; f < fields_.size(); ++f)
         for (std::uint64_t i = 0; i < examples; ++i) {
-          const PayloadStaging::Rows& rows = staging_.example(slot, f, i);
+          const RowsTable::Rows& rows = table_.example(slot, f, i);
           fields_[f].push_back({window_.payload + rows.offset, rows.count});
         }
     }
@@ -236,14 +238,14 @@ class RowsDraw {
   }
 
   std::size_t find(std::size_t leaf) const {
-    for (std::size_t f = 0; f < staging_.fields().size(); ++f)
-      if (batch_.all()[leaf].field == staging_.fields()[f].field) return f;
+    for (std::size_t f = 0; f < table_.fields().size(); ++f)
+      if (batch_.all()[leaf].field == table_.fields()[f].field) return f;
     return kNone;
   }
 
   /// Bytes of a record's rows, up to where another field may begin.
   std::size_t padded(std::size_t field, const RecordRows& rows) const {
-    return round_up(rows.count * staging_.fields()[field].row_bytes, kFieldAlignment);
+    return round_up(rows.count * table_.fields()[field].row_bytes, kFieldAlignment);
   }
 
   /// Writes the next words of a table: of the records that were found.
@@ -268,7 +270,7 @@ class RowsDraw {
       index[examples_] = end;
       *at(tables.fields[f].cell) = tables.fields[f].index;
     }
-    tables.infos.fill(uses_, staging_.in_batches(),
+    tables.infos.fill(uses_, table_.in_batches(),
                       words + tables.words - tables.infos.words());
     return tables;
   }
@@ -301,7 +303,7 @@ class RowsDraw {
     leaf.sources = tables.slots;
     leaf.add = staging_.layout().fields()[of.field].offset;
     leaf.each = leaf.row = of.bytes;
-    if (staging_.in_batches()) leaf.each *= tables.examples;
+    if (table_.in_batches()) leaf.each *= tables.examples;
     return of_records(leaf, tables.records);
   }
 
@@ -309,7 +311,7 @@ class RowsDraw {
   RowsLeaf rows_leaf(std::size_t number, const RowsTarget::Leaf& to,
                      const RowsTables& tables, Form form) const {
     const std::size_t field = field_of_[number];
-    const RaggedField& of = staging_.fields()[field];
+    const RaggedField& of = table_.fields()[field];
     const bool made = planned_.makes(number);
     const std::size_t row = made ? batch_.all()[number].rows->bytes : of.row_bytes;
     const std::uint64_t place = to.rows * row;
@@ -340,10 +342,11 @@ class RowsDraw {
     return of_records(leaf, 1);
   }
 
-  const PayloadStaging& staging_;
+  const Staging& staging_;
+  const RowsTable& table_;
   const BatchLayout& batch_;
   const BufferOptions& options_;
-  const PayloadStaging::Window window_;
+  const Staging::Window window_;
   std::vector<std::size_t> field_of_;  // of each leaf: that of any length, or kNone
 
   // The records of the batch, in its order.
@@ -359,7 +362,7 @@ class RowsDraw {
   std::vector<Address> apart_slots_;
   std::vector<std::uint64_t> apart_draws_;
   std::vector<DrawnUse> apart_uses_;
-  std::vector<std::vector<RecordRows>> apart_fields_{staging_.fields().size()};
+  std::vector<std::vector<RecordRows>> apart_fields_{table_.fields().size()};
   Apart apart_[2];
   int apart_in_ = 0;  // the one that they are in
 

@@ -16,15 +16,21 @@
 
 namespace echobuf::cuda {
 
-/// `Staging`: the ring that producers see. The uploader is one thread, and the consumer
-/// one at a time.
-template <class Staging>
+/// The uploader is one thread, and the consumer one at a time.
 class SentRing {
  public:
-  using Extent = typename Staging::Extent;
+  using Extent = Ring::Extent;
 
-  // ---- producers, any number
+  Claims& claims() { return staging_.claims(); }
 
+  // ---- producers, any number: they see the ring of staging
+
+  Ring::Claim claim(std::uint64_t want, std::uint64_t term,
+                    const std::uint64_t* units = nullptr) {
+    return staging_.claim(want, term, units);
+  }
+  bool is_over(std::uint64_t term) { return staging_.is_over(term); }
+  bool has_room(std::uint64_t units = 0) const { return staging_.has_room(units); }
   std::uint64_t term() const { return staging_.term(); }
   void commit(std::uint64_t first, std::uint64_t count) {
     staging_.commit(first, count);
@@ -105,10 +111,8 @@ class SentRing {
   }
 
  protected:
-  /// Begins at position `first`; the rest are the arguments of Staging.
-  template <class... OfStaging>
-  explicit SentRing(std::uint64_t first, OfStaging&&... of_staging)
-      : staging_(std::forward<OfStaging>(of_staging)...), uploaded_(first) {}
+  explicit SentRing(const RingShape& staging)
+      : staging_(staging), uploaded_(staging.first) {}
 
   std::uint64_t uploaded() const { return uploaded_.load(std::memory_order_acquire); }
   bool retired() const { return retired_.load(std::memory_order_acquire); }
@@ -120,7 +124,7 @@ class SentRing {
     if (record_) record_();
   }
 
-  Staging staging_;
+  Ring staging_;
   EventCount window_room_;  // of the uploader, where what is sent may have no room
 
  private:

@@ -14,12 +14,12 @@
 
 namespace echobuf::cuda {
 
-class StagedPayloadRing : public SentRing<PayloadRing> {
+class StagedPayloadRing : public SentRing {
  public:
   /// Of the window, and of its staging.
   StagedPayloadRing(std::uint64_t capacity, std::uint64_t units,
                     std::uint64_t staged_slots, std::uint64_t staged_units)
-      : SentRing(0, capacity, units, 0, 0, &limits_),
+      : SentRing({.capacity = capacity, .units = units, .staging = &limits_}),
         staged_slots_(staged_slots),
         staged_units_(staged_units),
         limits_(staged_slots, staged_units) {}
@@ -27,12 +27,8 @@ class StagedPayloadRing : public SentRing<PayloadRing> {
   std::uint64_t capacity() const { return staging_.capacity(); }
   std::uint64_t slot(std::uint64_t position) const { return staging_.slot(position); }
   static std::size_t bytes(std::uint64_t capacity) {
-    return PayloadRing::bytes(capacity);
+    return Ring::bytes(capacity, true);
   }
-
-  // ---- producers, any number
-
-  PayloadClaims& claims() { return staging_.claims(); }
 
   // ---- the uploader, one thread
 
@@ -101,6 +97,8 @@ class StagedPayloadRing : public SentRing<PayloadRing> {
   /// uploader's time, not upstream's.
   bool behind() const { return staging_.is_committed(uploaded()) && !retired(); }
 
+  std::uint64_t staged_end() const { return tail(); }
+
   /// Returns whether staging has no room only because its records are on their way.
   bool clearing() const {
     return behind() ||
@@ -110,7 +108,7 @@ class StagedPayloadRing : public SentRing<PayloadRing> {
   // ---- either side
 
   void skip(std::uint64_t count) {
-    released_.store(tail(), std::memory_order_release);  // see PayloadClaims::skip()
+    released_.store(tail(), std::memory_order_release);  // see Claims::skip()
     staging_.skip(count);
   }
 

@@ -15,7 +15,7 @@ namespace echobuf::cuda {
 
 /// Positions are those of Ring. Position p lies in slot p % staging of the staging
 /// ring until it is uploaded, and from then on in slot p % capacity of the window.
-class StagedRing : public SentRing<Ring> {
+class StagedRing : public SentRing {
  public:
   StagedRing(std::uint64_t capacity, std::uint64_t staging)
       : StagedRing(capacity, staging, nullptr) {}
@@ -23,19 +23,13 @@ class StagedRing : public SentRing<Ring> {
   /// `borrowed`: of staging slots that are borrowed, else null.
   StagedRing(std::uint64_t capacity, std::uint64_t staging,
              const BorrowedSlots* borrowed)
-      : SentRing(borrowed ? borrowed->first : 0, borrowed ? borrowed->slots : staging,
-                 borrowed),
+      : SentRing(borrowed ? RingShape::over(*borrowed, borrowed->slots)
+                          : RingShape{.capacity = staging}),
         capacity_(capacity),
         released_(borrowed ? borrowed->first : 0) {}
 
   std::uint64_t capacity() const { return capacity_; }
-
-  // ---- producers, any number: they see the staging ring
-
-  Ring::Claim claim(std::uint64_t want, std::uint64_t term) {
-    return staging_.claim(want, term);
-  }
-  bool has_room() const { return staging_.has_room(); }
+  std::uint64_t slot(std::uint64_t position) const { return position % capacity_; }
 
   // ---- the uploader, one thread
 

@@ -9,116 +9,108 @@
 #include <vector>
 
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/store/host_store.hpp"
+#include "echobuf/cuda/staged_payload.hpp"
+#include "echobuf/cuda/staged_slots.hpp"
+#include "echobuf/store/borrowed_slots.hpp"
+#include "echobuf/store/claims.hpp"
+#include "echobuf/store/payload.hpp"
+#include "echobuf/store/payload_size.hpp"
 #include "echobuf/store/record.hpp"
+#include "echobuf/store/rows_table.hpp"
+#include "echobuf/store/shared_memory.hpp"
+#include "echobuf/store/source_leaf.hpp"
 
 namespace echobuf::cuda {
 
-inline constexpr std::size_t kStagingBytes = std::size_t{64} << 20;
-
-/// Bytes of a run of records that are uploaded together, or one record.
-inline constexpr std::uint64_t kRunBytes = std::uint64_t{4} << 20;
-
+/// Slots and, where records have rows, a payload.
 class Staging {
  public:
-  /// The window on the device: `capacity` slots.
+  /// The window on the device.
   struct Window {
-    Address address;
-    std::uint64_t capacity;
+    Address slots;
+    std::uint64_t capacity;  // slots
+    Address payload = 0;
+    const Claims* claims = nullptr;  // of both; null: records have no rows
   };
 
-  /// `slots` of staging; lengths of ragged records are kept for `lengths` positions.
-  /// `shared`: with processes that write records themselves.
+  /// Of records without rows; the rest as StagedSlots has it.
   Staging(const SharedContext& context, RecordLayout layout, std::uint64_t slots,
           std::uint64_t lengths, bool shared = false)
-      : context_(context),
-        layout_(std::move(layout)),
-        slots_(slots),
-        memory_(shared ? nullptr : make_pinned_memory(context, bytes())),
-        shared_(shared ? std::make_unique<SharedPinnedMemory>(context, bytes())
-                       : nullptr),
-        base_(static_cast<std::byte*>(shared_ ? shared_->memory().data()
-                                              : memory_->get())),
-        stream_(HostStore::streams(bytes())),
-        lengths_(layout_.ragged() ? lengths : 0),
-        noted_(context->driver().note_host_access()) {}
-
+      : slots_(context, std::move(layout), slots, lengths, shared) {}
   /// The slots are borrowed: nothing is written.
   Staging(const SharedContext& context, RecordLayout layout,
           const BorrowedSlots& borrowed)
-      : context_(context),
-        layout_(std::move(layout)),
-        slots_(borrowed.slots),
-        shared_(std::make_unique<SharedPinnedMemory>(context, borrowed.memory)),
-        base_(shared_->memory().data()),
-        borrowed_(true),
-        noted_(context->driver().note_host_access()) {}
+      : slots_(context, std::move(layout), borrowed) {}
 
-  const RecordLayout& layout() const { return layout_; }
-  std::uint64_t slots() const { return slots_; }
+  /// Of records with rows. `layout`: of the slots, where fields of rows have no bytes;
+  /// the rest as StagedPayload has it.
+  Staging(const SharedContext& context, const RecordLayout& layout,
+          std::uint64_t capacity, const PayloadSize& payload, const StagingSize& size,
+          std::vector<RaggedField> fields, std::uint64_t examples)
+      : slots_(context, layout, size.slots, 0),
+        payload_(std::make_unique<StagedPayload>(context, capacity, payload, size.units,
+                                                 std::move(fields), examples)) {}
 
-  bool is_borrowed() const { return borrowed_; }
-  /// Returns the memory of the slots, if they are shared.
-  const SharedMemory* shared_memory() const {
-    return shared_ ? &shared_->memory() : nullptr;
+  const RecordLayout& layout() const { return slots_.layout(); }
+  /// Where the rows of each record are; null: records have none.
+  const RowsTable* table() const { return payload_ ? &payload_->table() : nullptr; }
+  std::uint64_t slots() const { return slots_.slots(); }
+  /// Of the fields of one size, until they are uploaded.
+  std::byte* at(std::uint64_t position) const { return slots_.at(position); }
+  bool is_borrowed() const { return slots_.is_borrowed(); }
+  const SharedMemory* shared_memory() const { return slots_.shared_memory(); }
+  /// Of host memory.
+  std::size_t bytes() const {
+    const std::size_t slots = is_borrowed() ? 0 : slots_.slots() * layout().stride();
+    return slots + (payload_ ? payload_->bytes() : 0);
   }
 
-  /// Writes examples as HostStore does.
+  // ---- producers: as HostStore
+
   void write(std::uint64_t position, std::uint64_t count, const SourceLeaf* leaves,
              std::uint64_t from, std::size_t rows) {
-    const RowCopy large = count * layout_.stride() >= kStreamPut ? stream_ : nullptr;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      std::byte* record = at(position + i);
-      write_record(layout_, record, leaves, from + i, rows, large);
-      if (noted_) noted_(record, layout_.stride(), 1);
-      if (!lengths_.empty()) lengths_[(position + i) % lengths_.size()] = rows;
-    }
-    if (large) finish_streaming();
+    slots_.write(position, count, leaves, from, rows);
   }
-
-  /// Notes that another process writes at these positions.
-  void note_writes(std::uint64_t position, std::uint64_t count) const {
-    for (std::uint64_t i = 0; noted_ && i < count; ++i)
-      noted_(at(position + i), layout_.stride(), 1);
+  void write(const RecordPlace& at, const SourceLeaf* leaves, std::uint64_t index,
+             RowCopy large, std::uint64_t examples) {
+    slots_.write(at.position, 1, leaves, index, examples);
+    payload_->write(at, leaves, index, large, examples);
   }
+  /// All of its memory is there from the start.
+  static constexpr void note_largest(std::uint64_t) {}
+  RowCopy streams(std::size_t bytes) const { return payload_->streams(bytes); }
 
-  std::byte* at(std::uint64_t position) const {
-    return base_ + position % slots_ * layout_.stride();
+  Misfit note_writes(std::uint64_t position, std::uint64_t count) const {
+    slots_.note_writes(position, count);
+    return {};
   }
 
   // ---- the uploader
 
   /// Records of a run at most.
-  std::uint64_t most_of_run() const {
-    return std::max<std::uint64_t>(1, kRunBytes / layout_.stride());
-  }
-  /// Enqueues the copy of a run, which lies in one piece on both sides.
+  std::uint64_t most_of_run() const { return slots_.most_of_run(); }
+
+  /// Enqueues the copies of a run.
   void upload(std::uint64_t first, std::uint64_t count, const Window& window,
               StreamHandle stream) const {
-    const std::size_t stride = layout_.stride();
-    context_->driver().copy_to_device(window.address + first % window.capacity * stride,
-                                      static_cast<const void*>(at(first)),
-                                      count * stride, stream);
+    for (std::uint64_t at = first; at < first + count;) {
+      // In pieces that wrap around neither here nor there.
+      const std::uint64_t piece =
+          std::min({first + count - at, window.capacity - at % window.capacity,
+                    slots_.slots() - at % slots_.slots()});
+      slots_.upload(at, piece, window.slots, window.capacity, stream);
+      at += piece;
+    }
+    if (payload_)
+      payload_->upload(first, count, *window.claims, window.payload, stream);
   }
 
   /// The number of rows of a ragged record, until its slot in the window is taken.
-  std::size_t length(std::uint64_t position) const {
-    return lengths_[position % lengths_.size()];
-  }
+  std::size_t length(std::uint64_t position) const { return slots_.length(position); }
 
  private:
-  std::size_t bytes() const { return size_product(slots_, layout_.stride()); }
-
-  const SharedContext context_;
-  const RecordLayout layout_;
-  const std::uint64_t slots_;
-  const std::unique_ptr<PinnedMemory> memory_;  // or
-  const std::unique_ptr<SharedPinnedMemory> shared_;
-  std::byte* const base_;
-  const RowCopy stream_ = nullptr;  // where the device alone reads what is written
-  const bool borrowed_ = false;
-  std::vector<std::uint64_t> lengths_;
-  const NoteHostAccess noted_;
+  StagedSlots slots_;
+  const std::unique_ptr<StagedPayload> payload_;  // null: records have no rows
 };
 
 }  // namespace echobuf::cuda

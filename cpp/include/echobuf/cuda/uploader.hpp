@@ -25,12 +25,12 @@ namespace echobuf::cuda {
 
 /// Copies runs on a separate stream.
 ///
-/// `Ring`: says what can be sent; `Store`: its staging, copies a run to the window.
-template <class Ring, class Store>
+/// `Ring`: says what can be sent.
+template <class Ring>
 class BasicUploader : public DrawOrder {
  public:
-  BasicUploader(SharedContext context, Ring& ring, const Store& staging,
-                const typename Store::Window& window)
+  BasicUploader(SharedContext context, Ring& ring, const Staging& staging,
+                const Staging::Window& window)
       : DrawOrder(std::move(context)),
         ring_(ring),
         staging_(staging),
@@ -174,8 +174,8 @@ class BasicUploader : public DrawOrder {
   }
 
   Ring& ring_;
-  const Store& staging_;
-  const typename Store::Window window_;
+  const Staging& staging_;
+  const Staging::Window window_;
   const std::uint64_t most_;  // records of a run
   const std::unique_ptr<Stream> copying_;
 
@@ -187,6 +187,6 @@ class BasicUploader : public DrawOrder {
   std::thread thread_;
 };
 
-using Uploader = BasicUploader<StagedRing, Staging>;
+using Uploader = BasicUploader<StagedRing>;
 
 }  // namespace echobuf::cuda

@@ -13,8 +13,8 @@
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
 #include "echobuf/store/copy.hpp"
-#include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
+#include "echobuf/store/slots.hpp"
 
 namespace echobuf {
 
@@ -179,7 +179,7 @@ inline void gather_records(const std::vector<CopiedField>& fields, std::size_t s
 /// Copies `fields` of the whole batch in a slot into `leaves`. Returns the number of
 /// its rows.
 inline std::size_t gather_whole_batch(const std::vector<CopiedField>& fields,
-                                      const HostStore& store, std::uint64_t slot,
+                                      const Slots& store, std::uint64_t slot,
                                       std::byte* const* leaves) {
   const std::size_t rows = store.length(slot);
   for (const CopiedField& field : fields) {

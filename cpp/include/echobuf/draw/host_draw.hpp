@@ -12,11 +12,12 @@
 #include "echobuf/draw/info_leaves.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/transformed_leaves.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
 #include "echobuf/status.hpp"
-#include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
+#include "echobuf/store/slots.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf {
@@ -24,20 +25,20 @@ namespace echobuf {
 class HostDraw {
  public:
   /// Throws std::bad_alloc.
-  HostDraw(const HostStore& store, const BatchLayout& batch, std::uint64_t seed,
+  HostDraw(const Slots& slots, const BatchLayout& batch, std::uint64_t seed,
            const Versions* versions = nullptr)
-      : store_(store),
+      : slots_(slots),
         batch_(batch),
         stream_(batch.bytes() >= kStreamFrom),
-        copied_(copied_fields(store.layout(), batch)),
-        transformed_(store, batch, seed),
+        copied_(copied_fields(slots.layout(), batch)),
+        transformed_(slots, batch, seed),
         infos_(batch, versions) {}
 
   const BatchLayout& batch() const { return batch_; }
 
   /// Draws a part into `target`, from row `row` on. False if the poll said stop.
   bool draw(const PassPart& part, Target& target, std::uint64_t row, Poll* poll) {
-    const SlotView view = store_.view(part.window);
+    const SlotView view = slots_.view(part.window);
     if (record().ragged()) return draw_ragged(part, view, target, poll);
     const std::size_t stride = record().stride();
     const std::uint64_t chunk =
@@ -77,7 +78,7 @@ class HostDraw {
     const auto count = std::min<std::uint64_t>(
         {left, kExpected, std::max<std::size_t>(1, kExpectedBytes / stride)});
     part.places(next, count, records);
-    const SlotView view = store_.view(part.window);
+    const SlotView view = slots_.view(part.window);
     for (std::uint64_t i = 0; i < count; ++i)
       detail::prefetch_record(view.slots + view.slot(records[i]) * stride, stride);
   }
@@ -94,14 +95,14 @@ class HostDraw {
   static constexpr std::size_t kExpectedBytes = 2048;  // as many misses as a core has
   static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
 
-  const RecordLayout& record() const { return store_.layout(); }
+  const RecordLayout& record() const { return slots_.layout(); }
 
   bool draw_ragged(const PassPart& part, const SlotView& view, Target& target,
                    Poll* poll) {
     const std::uint32_t record = part.place(part.offset);
     const std::uint64_t slot = view.slot(record);
     const std::uint32_t echo = part.echo(record);
-    target.count = gather_whole_batch(copied_, store_, slot, target.leaves);
+    target.count = gather_whole_batch(copied_, slots_, slot, target.leaves);
     if (!infos_.none())
       infos_.write_all(part, record, echo, target.count, target.leaves);
     for (std::uint64_t i = 0; i < target.count && !transformed_.none(); ++i) {
@@ -120,7 +121,7 @@ class HostDraw {
     return poll->go_on();
   }
 
-  const HostStore& store_;
+  const Slots& slots_;
   const BatchLayout& batch_;
   const bool stream_;
   const std::vector<CopiedField> copied_;

@@ -12,21 +12,20 @@
 #include "echobuf/draw/part.hpp"
 #include "echobuf/schedule/partner.hpp"
 #include "echobuf/store/copy.hpp"
-#include "echobuf/store/host_store.hpp"
+#include "echobuf/store/slots.hpp"
 
 namespace echobuf {
 
 class TransformedLeaves {
  public:
   /// Throws std::bad_alloc; nothing is allocated later.
-  TransformedLeaves(const HostStore& store, const BatchLayout& batch,
-                    std::uint64_t seed)
-      : store_(store), seed_(seed), partner_operation_(batch.partner_operation()) {
+  TransformedLeaves(const Slots& slots, const BatchLayout& batch, std::uint64_t seed)
+      : slots_(slots), seed_(seed), partner_operation_(batch.partner_operation()) {
     const bool past_caches = batch.bytes() >= kStreamFrom;
     for (std::size_t i = 0; i < batch.leaves(); ++i) {
       const BatchLayout::Leaf& leaf = batch.all()[i];
       if (!leaf.plan) continue;
-      const Field& field = store.layout().fields()[leaf.field];
+      const Field& field = slots.layout().fields()[leaf.field];
       transformed_.push_back({i, leaf.bytes, field.offset, field.row_bytes,
                               leaf.plan->maker(past_caches)});
       bytes_ += leaf.bytes;
@@ -45,13 +44,13 @@ class TransformedLeaves {
     Drawn drawn{seed_, part.epoch, part.draw + i, 0, nullptr, nullptr};
     drawn.record = part.record + record;
     drawn.echo = echo;
-    const std::byte* const example = store_.record(view.slot(record));
+    const std::byte* const example = slots_.record(view.slot(record));
     const std::byte* partner = example;
     if (partner_operation_) {
       const auto offset = static_cast<std::uint32_t>(part.offset + i);
       const std::uint32_t other =
           partner_of(number_of(drawn), *partner_operation_, offset, part.order.size());
-      partner = store_.record(view.slot(part.place(other)));
+      partner = slots_.record(view.slot(part.place(other)));
     }
     for (Transformed& transformed : transformed_) {
       drawn.example = example + transformed.offset;
@@ -74,7 +73,7 @@ class TransformedLeaves {
             ? partner_of(number_of(drawn), *partner_operation_, row, rows)
             : row;
     for (Transformed& transformed : transformed_) {
-      const std::byte* const first = store_.record(slot) + transformed.offset;
+      const std::byte* const first = slots_.record(slot) + transformed.offset;
       drawn.example = first + row * transformed.row_bytes;
       drawn.partner = first + other * transformed.row_bytes;
       transformed.maker->make(drawn,
@@ -95,7 +94,7 @@ class TransformedLeaves {
     std::unique_ptr<LeafMaker> maker;
   };
 
-  const HostStore& store_;
+  const Slots& slots_;
   const std::uint64_t seed_;
   const std::optional<std::uint32_t> partner_operation_;
   std::vector<Transformed> transformed_;

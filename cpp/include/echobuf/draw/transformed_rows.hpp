@@ -11,41 +11,35 @@
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/copy_ahead.hpp"
 #include "echobuf/draw/part.hpp"
+#include "echobuf/draw/planner.hpp"
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/rows_maker.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/store/copy.hpp"
-#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/payload.hpp"
 
 namespace echobuf {
-
-/// The records of a batch in the order of their draws.
-struct DrawnRecords {
-  const std::vector<PassPart>& parts;
-  const std::vector<std::uint64_t>& slots;  // of all parts
-  const std::vector<DrawnUse>& uses;        // the same; none where draws know no echo
-};
 
 class TransformedRows {
  public:
   using Form = LengthOptions::Form;
 
   /// Throws std::bad_alloc; later only what lengths of a batch take.
-  TransformedRows(const PayloadStore& store, const BatchLayout& batch,
+  TransformedRows(const Payload& payload, const BatchLayout& batch,
                   const BufferOptions& options)
-      : store_(store), options_(options) {
+      : payload_(payload), table_(payload.table()), options_(options) {
     for (std::size_t i = 0; i < batch.leaves(); ++i) {
       const BatchLayout::Leaf& leaf = batch.all()[i];
       if (!leaf.rows) continue;
-      for (std::size_t f = 0; f < store.fields().size(); ++f)
-        if (store.fields()[f].field == leaf.field) add(i, f, options.leaves[i]);
+      for (std::size_t f = 0; f < table_.fields().size(); ++f)
+        if (table_.fields()[f].field == leaf.field) add(i, f, options.leaves[i]);
     }
   }
 
   /// Finds the places of the leaves in a batch of the records of `before`, in the
   /// packed form, and of those of `drawn`. `add`: takes bytes and returns their offset.
   template <class Add>
-  void lay_out(const DrawnRecords& drawn, const Batch& before, Form form, Batch& batch,
+  void lay_out(const BatchPlan& drawn, const Batch& before, Form form, Batch& batch,
                Add&& add) {
     for (Leaf& leaf : leaves_) {
       LeafPlace& place = batch.places[leaf.number];
@@ -69,8 +63,8 @@ class TransformedRows {
   /// Makes the leaves, where lay_out() of the same batch has placed them. `go_on`:
   /// takes the bytes that were written; false stops it.
   template <class GoOn>
-  bool draw(const DrawnRecords& drawn, const Batch& before, Form form,
-            const Batch& batch, GoOn&& go_on) {
+  bool draw(const BatchPlan& drawn, const Batch& before, Form form, const Batch& batch,
+            GoOn&& go_on) {
     bool streamed = false;
     for (Leaf& leaf : leaves_) {
       const bool done = leaf.plan().windowed()
@@ -99,7 +93,7 @@ class TransformedRows {
 
   void add(std::size_t number, std::size_t field, const LeafOptions& options) {
     const RowsPlan& plan = *options.rows;
-    const RaggedField& of = store_.fields()[field];
+    const RaggedField& of = table_.fields()[field];
     const bool past_caches =
         plan.windowed() && plan.bytes * options_.most_examples() >= kStreamFrom;
     leaves_.push_back({number, field, past_caches, RowsMaker(plan, of.pad, past_caches),
@@ -110,7 +104,7 @@ class TransformedRows {
     return reinterpret_cast<std::int64_t*>(batch.block.data() + place.index);
   }
 
-  void find_lengths(Leaf& leaf, const DrawnRecords& drawn, const Batch& before) const {
+  void find_lengths(Leaf& leaf, const BatchPlan& drawn, const Batch& before) const {
     leaf.lengths.clear();
     if (before.count > 0) {
       const std::int64_t* const offsets = index_of(before, before.places[leaf.number]);
@@ -118,31 +112,31 @@ class TransformedRows {
         leaf.lengths.push_back(static_cast<std::uint64_t>(offsets[i + 1] - offsets[i]));
     }
     for (const std::uint64_t slot : drawn.slots)
-      for (std::uint64_t i = 0; i < store_.examples_of(slot); ++i)
-        leaf.lengths.push_back(store_.example(slot, leaf.field, i).count);
+      for (std::uint64_t i = 0; i < table_.examples_of(slot); ++i)
+        leaf.lengths.push_back(table_.example(slot, leaf.field, i).count);
   }
 
   /// Calls `make` with each draw (of a whole batch, with each of its examples), its
   /// rows and its number among those of `drawn`.
   template <class Make>
-  bool for_each(const Leaf& leaf, const DrawnRecords& drawn, Make&& make) const {
-    const std::size_t row = store_.fields()[leaf.field].row_bytes;
+  bool for_each(const Leaf& leaf, const BatchPlan& drawn, Make&& make) const {
+    const std::size_t row = table_.fields()[leaf.field].row_bytes;
     std::size_t record = 0;
     std::size_t example = 0;
     for (const PassPart& part : drawn.parts)
       for (std::uint64_t draw = 0; draw < part.count; ++draw, ++record) {
         if (record + kAhead < drawn.slots.size())
           prefetch_for_read(
-              store_.payload() +
-              store_.rows(drawn.slots[record + kAhead], leaf.field).offset);
+              payload_.data() +
+              table_.rows(drawn.slots[record + kAhead], leaf.field).offset);
         const std::uint64_t slot = drawn.slots[record];
-        const auto examples = static_cast<std::uint32_t>(store_.examples_of(slot));
+        const auto examples = static_cast<std::uint32_t>(table_.examples_of(slot));
         for (std::uint32_t i = 0; i < examples; ++i, ++example) {
-          const PayloadStore::Rows& rows = store_.example(slot, leaf.field, i);
+          const RowsTable::Rows& rows = table_.example(slot, leaf.field, i);
           Drawn number{options_.seed, part.epoch, part.draw + draw, i,
                        nullptr,       nullptr};
           if (!drawn.uses.empty()) number.use(drawn.uses[record]);
-          const RowsSource source{store_.payload() + rows.offset, rows.count * row};
+          const RowsSource source{payload_.data() + rows.offset, rows.count * row};
           if (!make(number, source, example)) return false;
         }
       }
@@ -150,7 +144,7 @@ class TransformedRows {
   }
 
   template <class GoOn>
-  bool draw_windows(Leaf& leaf, const DrawnRecords& drawn, const Batch& before,
+  bool draw_windows(Leaf& leaf, const BatchPlan& drawn, const Batch& before,
                     const Batch& batch, GoOn&& go_on) const {
     const std::size_t bytes = leaf.plan().bytes;
     std::byte* target = batch.block.data() + batch.places[leaf.number].values;
@@ -166,7 +160,7 @@ class TransformedRows {
   }
 
   template <class GoOn>
-  bool draw_all(Leaf& leaf, const DrawnRecords& drawn, const Batch& before, Form form,
+  bool draw_all(Leaf& leaf, const BatchPlan& drawn, const Batch& before, Form form,
                 const Batch& batch, GoOn&& go_on) const {
     const LeafPlace& place = batch.places[leaf.number];
     const std::size_t row = leaf.plan().bytes;
@@ -203,7 +197,8 @@ class TransformedRows {
     return true;
   }
 
-  const PayloadStore& store_;
+  const Payload& payload_;
+  const RowsTable& table_;
   const BufferOptions& options_;
   std::vector<Leaf> leaves_;
 };

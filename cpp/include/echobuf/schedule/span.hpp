@@ -10,6 +10,7 @@ struct Span {
   std::uint64_t count;
 
   std::uint64_t end() const { return first + count; }
+  bool operator==(const Span&) const = default;
 };
 
 }  // namespace echobuf

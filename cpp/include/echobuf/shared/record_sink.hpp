@@ -42,7 +42,7 @@ class RecordSink {
   /// The first record of the last claim that cannot be drawn, of borrowed ones.
   virtual Misfit misfit() const = 0;
 
-  /// Puts a record that has rows. See PayloadPutPath.
+  /// Puts a record that has rows. See PutPath.
   virtual Status put_made(std::uint64_t term, const SourceLeaf* leaves,
                           Deadline deadline) = 0;
   virtual void begin_making(std::uint64_t n) = 0;

@@ -6,15 +6,13 @@
 #include <memory>
 #include <new>
 #include <utility>
-#include <variant>
 
-#include "echobuf/buffer/payload_backend.hpp"
-#include "echobuf/buffer/payload_put_path.hpp"
+#include "echobuf/buffer/payload_measure.hpp"
 #include "echobuf/buffer/put_path.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/shared/ring_header.hpp"
 #include "echobuf/store/host_store.hpp"
-#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/payload_size.hpp"
 #include "echobuf/store/ring.hpp"
 
 namespace echobuf::serve {
@@ -44,92 +42,55 @@ inline SharedWindow window_of(const BufferOptions& options, std::uint64_t slots)
   return {slots, stride, fields, size.unit, size.units};
 }
 
-/// Slots of records of one size.
-struct SlotsMemory {
-  /// `memory`: a descriptor of the slots, or -1 for new ones. Positions from `in_use`
-  /// on are.
-  SlotsMemory(const BufferOptions& options, const RingHeader& header, int memory,
-              std::uint64_t in_use)
-      : store(RecordLayout(options.fields, false), header.slots, memory),
+/// Slots and, where records have rows, a payload.
+struct RingMemory {
+  /// `memory`: a descriptor of it, or -1 for new memory. Positions from `in_use` on
+  /// are.
+  RingMemory(const BufferOptions& options, const RingHeader& header, int memory,
+             std::uint64_t in_use)
+      : store(make_store(options, header, memory)),
         // Records that the last server had not published are written again.
-        ring(header.slots, header.slots, header.published, in_use, nullptr) {}
+        ring(shape_of(store, header, in_use)),
+        put_path(ring, store, header.most) {
+    if (!store.table()) return;
+    for (std::uint64_t i = in_use; i < header.published; ++i)
+      ring.claims().end_at(i, store.payload()->end_of(ring.slot(i)));
+  }
 
   HostStore store;
   Ring ring;
-  PutPath<Ring, HostStore> put_path{ring, store};
-};
-
-/// Slots and payload of records that differ in length.
-struct PayloadMemory {
-  PayloadMemory(const BufferOptions& options, const RingHeader& header, int memory,
-                std::uint64_t in_use)
-      : store(record_of(options), share(header.window(), memory), header.window(),
-              options.lengths.fields),
-        ring(resume(store, header, in_use)),
-        put_path(ring, store, header.most) {}
-
-  PayloadStore store;
-  PayloadRing ring;
-  PayloadPutPath<PayloadRing, PayloadStore> put_path;
+  PutPath<Ring, HostStore> put_path;
 
  private:
-  static std::shared_ptr<const SharedMemory> share(const SharedWindow& window, int fd) {
-    if (fd < 0) return std::make_shared<const SharedMemory>(window.bytes());
-    return std::make_shared<const SharedMemory>(fd, window.bytes());
+  static HostStore make_store(const BufferOptions& options, const RingHeader& header,
+                              int memory) {
+    if (!options.lengths.any()) return {record_of(options), header.slots, memory};
+    const SharedWindow window = header.window();
+    auto shared = memory < 0
+                      ? std::make_shared<const SharedMemory>(window.bytes())
+                      : std::make_shared<const SharedMemory>(memory, window.bytes());
+    return {record_of(options), std::move(shared), window, options.lengths.fields};
   }
 
   /// The ring goes on behind the records that are in use. Others may have been
   /// overwritten by ones that were never published.
-  static PayloadRing resume(const PayloadStore& store, const RingHeader& header,
+  static RingShape shape_of(const HostStore& store, const RingHeader& header,
                             std::uint64_t in_use) {
     const std::uint64_t slots = header.slots;
     const std::uint64_t first = header.published;
-    if (in_use == first) return {slots, header.units, first};
-    const auto end_of = [&](std::uint64_t i) { return store.end_of(i % slots); };
-    return {slots,  header.units,
-            first,  end_of(first - 1),
-            in_use, end_of(in_use) - store.units_in(in_use % slots),
-            end_of};
+    if (!store.table()) return {.capacity = slots, .first = first, .released = in_use};
+    if (in_use == first)
+      return {.capacity = slots, .units = header.units, .first = first};
+    const std::uint64_t oldest = in_use % slots;
+    const Payload& payload = *store.payload();
+    return {
+        .capacity = slots,
+        .units = header.units,
+        .first = first,
+        .place = payload.end_of((first - 1) % slots),
+        .released = in_use,
+        .released_place = payload.end_of(oldest) - payload.table().units_in(oldest)};
   }
-};
-
-/// Of either kind: a branch a call. `act` is called with the ring that there is, or
-/// with the store, or the put path.
-class RingMemory {
- public:
-  RingMemory(const BufferOptions& options, const RingHeader& header, int memory,
-             std::uint64_t in_use)
-      : kind_(make(options, header, memory, in_use)) {}
-
-  template <class Act>
-  decltype(auto) on_ring(Act&& act) {
-    return std::visit([&](auto& kind) { return act(kind.ring); }, kind_);
-  }
-  template <class Act>
-  decltype(auto) on_ring(Act&& act) const {
-    return std::visit([&](auto& kind) { return act(kind.ring); }, kind_);
-  }
-  template <class Act>
-  decltype(auto) on_store(Act&& act) const {
-    return std::visit([&](auto& kind) -> decltype(auto) { return act(kind.store); },
-                      kind_);
-  }
-  template <class Act>
-  decltype(auto) on_put_path(Act&& act) {
-    return std::visit([&](auto& kind) { return act(kind.put_path); }, kind_);
-  }
-
- private:
-  using Kind = std::variant<SlotsMemory, PayloadMemory>;
-
-  static Kind make(const BufferOptions& options, const RingHeader& header, int memory,
-                   std::uint64_t in_use) {
-    if (options.lengths.any())
-      return Kind(std::in_place_type<PayloadMemory>, options, header, memory, in_use);
-    return Kind(std::in_place_type<SlotsMemory>, options, header, memory, in_use);
-  }
-
-  Kind kind_;
 };
 
 }  // namespace echobuf::serve

@@ -64,59 +64,39 @@ class SharedRing {
   bool of_this_process() const { return generation_ == fork_generation(); }
   bool is_down() const { return down_.load(std::memory_order_acquire); }
   const BufferOptions& options() const { return options_; }
-  const RecordLayout& record() const {
-    return memory_.on_store([](auto& store) -> auto& { return store.layout(); });
-  }
-  const SharedMemory* shared_memory() const {
-    return memory_.on_store([](auto& store) { return store.shared_memory(); });
-  }
+  const RecordLayout& record() const { return memory_.store.layout(); }
+  const SharedMemory* shared_memory() const { return memory_.store.shared_memory(); }
   const MappedHeader& mapped_header() const { return *header_; }
-  std::uint64_t slots() const {
-    return memory_.on_ring([](auto& ring) { return ring.capacity(); });
-  }
+  std::uint64_t slots() const { return memory_.ring.capacity(); }
 
   // ---- the put path, as in a buffer
 
-  std::uint64_t term() const {
-    return memory_.on_ring([](auto& ring) { return ring.term(); });
-  }
-  std::uint64_t tail() const {
-    return memory_.on_ring([](auto& ring) { return ring.tail(); });
-  }
+  std::uint64_t term() const { return memory_.ring.term(); }
+  std::uint64_t tail() const { return memory_.ring.tail(); }
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
              std::size_t rows, std::uint64_t& done, const WaitLimit& wait_limit,
              Poll* poll) {
-    return memory_.on_put_path([&](auto& path) {
-      return path.put(term, leaves, n, rows, done, wait_limit, poll);
-    });
+    return memory_.put_path.put(term, leaves, n, rows, done, wait_limit, poll);
   }
   Status claim(std::uint64_t term, std::uint64_t& first, std::uint64_t& count,
                const WaitLimit& wait_limit) {
-    return memory_.on_put_path(
-        [&](auto& path) { return path.claim(term, first, count, wait_limit); });
+    return memory_.put_path.claim(term, first, count, wait_limit);
   }
   void commit(std::uint64_t first, std::uint64_t count) {
-    memory_.on_put_path([&](auto& path) { path.commit(first, count); });
+    memory_.put_path.commit(first, count);
   }
   /// Nothing here is borrowed.
   static constexpr Misfit misfit() { return {}; }
   /// See BasicBuffer.
   Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
                   const WaitLimit& wait_limit) {
-    return memory_.on_put_path(
-        [&](auto& path) { return path.put_made(term, leaves, done, wait_limit); });
+    return memory_.put_path.put_made(term, leaves, done, wait_limit);
   }
-  void begin_making(std::uint64_t n) {
-    memory_.on_put_path([&](auto& path) { path.begin_making(n); });
-  }
-  void end_making(std::uint64_t n) {
-    memory_.on_put_path([&](auto& path) { path.end_making(n); });
-  }
+  void begin_making(std::uint64_t n) { memory_.put_path.begin_making(n); }
+  void end_making(std::uint64_t n) { memory_.put_path.end_making(n); }
   /// The most bytes of the rows of a record; 0 where records have none.
   std::uint64_t most_bytes() const { return header().most; }
-  void close() {
-    memory_.on_ring([](auto& ring) { ring.close(); });
-  }
+  void close() { memory_.ring.close(); }
 
   /// Ends the term as failed: records committed from now on are not published, for they
   /// may not have been written. The next server writes them again.
@@ -161,7 +141,7 @@ class SharedRing {
     const std::uint64_t end = tail();
     while (header().published.load(std::memory_order_acquire) < end) {
       if (is_down() || is_halted()) return false;
-      memory_.on_ring([](auto& ring) { ring.filled().notify(); });
+      memory_.ring.filled().notify();
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     const std::unique_lock lock = seats_.lock();
@@ -171,7 +151,7 @@ class SharedRing {
     header().ended.store(number + 1, std::memory_order_release);
     header().news.notify();
     header().room.notify();  // a job that has left the epoch holds it no longer
-    memory_.on_ring([](auto& ring) { ring.reopen(); });
+    memory_.ring.reopen();
     if (is_down()) close();  // a close that came before is undone by it
     return true;
   }
@@ -200,7 +180,7 @@ class SharedRing {
   void shut_down() {
     down_.store(true, std::memory_order_release);
     close();
-    memory_.on_ring([](auto& ring) { ring.wake_all(); });
+    memory_.ring.wake_all();
     header().room.notify();
     seats_.arrived().notify();
   }
@@ -215,8 +195,7 @@ class SharedRing {
         seats_(**header_, lease_s),
         memory_(options, prepare(slots, options), memory, seats_.in_use()) {
     try {
-      publisher_ = std::make_unique<std::thread>(
-          [this] { memory_.on_ring([this](auto& ring) { publish(ring); }); });
+      publisher_ = std::make_unique<std::thread>([this] { publish(); });
       keeper_ = std::make_unique<std::thread>([this] { keep(); });
     } catch (...) {
       end_threads();
@@ -262,8 +241,8 @@ class SharedRing {
   }
 
   /// Publishes committed records to the jobs; runs on a thread.
-  template <class Ring>
-  void publish(Ring& ring) {
+  void publish() {
+    Ring& ring = memory_.ring;
     std::uint64_t published = header().published;
     for (;;) {
       const std::uint64_t end = ring.committed();
@@ -299,8 +278,7 @@ class SharedRing {
   void release() {
     const std::unique_lock lock = seats_.lock();
     const bool any = seats_.drop_silent();
-    memory_.on_ring(
-        [&](auto& ring) { ring.release(std::max(seats_.in_use(), ring.released())); });
+    memory_.ring.release(std::max(seats_.in_use(), memory_.ring.released()));
     // If no job is left in this epoch, upstream need not go on.
     if (!any && header().begun != header().ended) close();
   }

@@ -11,8 +11,8 @@
 #include "echobuf/shared/control_block.hpp"
 #include "echobuf/shared/rows_area.hpp"
 #include "echobuf/shared/worker_hold.hpp"
-#include "echobuf/store/host_store.hpp"
 #include "echobuf/store/record.hpp"
+#include "echobuf/store/slots.hpp"
 #include "echobuf/sync/wait_for.hpp"
 
 namespace echobuf::workers {
@@ -24,7 +24,7 @@ class RingSlots {
       : layout_(std::move(layout)),
         capacity_(capacity),
         memory_(fd, size_product(capacity, layout_.stride())),
-        non_temporal_(HostStore::streams(memory_.bytes())) {}
+        non_temporal_(Slots::streams(memory_.bytes())) {}
 
   void write(std::uint64_t position, const SourceLeaf* leaves) const {
     std::byte* slot = memory_.data() + position % capacity_ * layout_.stride();

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "echobuf/buffer/payload_backend.hpp"
+#include "echobuf/buffer/payload_measure.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/shared/collector.hpp"
 #include "echobuf/shared/control_block.hpp"

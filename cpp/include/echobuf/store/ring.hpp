@@ -12,8 +12,7 @@
 #include <utility>
 
 #include "echobuf/store/borrowed_slots.hpp"
-#include "echobuf/store/payload_claims.hpp"
-#include "echobuf/store/record_claims.hpp"
+#include "echobuf/store/claims.hpp"
 #include "echobuf/sync/event_count.hpp"
 
 namespace echobuf {
@@ -21,28 +20,24 @@ namespace echobuf {
 /// Positions count slots for ever; position p lies in slot p % capacity. Producers
 /// claim a run of positions, write its slots and commit it; the one consumer at a time
 /// reads the committed prefix and releases slots in order.
-///
-/// `Claims`: says which positions may be claimed.
-template <class Claims>
-class BasicRing {
+class Ring {
  public:
-  using Claim = typename Claims::Claim;
+  using Claim = Claims::Claim;
 
-  /// Begins at position `first`. `slot_owner`: of the slots, if they are another's.
-  /// `of_claims`: the arguments of Claims.
-  template <class... OfClaims>
-  BasicRing(std::uint64_t capacity, std::uint64_t first,
-            std::shared_ptr<SlotOwner> slot_owner, const OfClaims&... of_claims)
-      : capacity_(capacity),
-        slot_owner_(std::move(slot_owner)),
-        laps_(std::make_unique<std::atomic<std::uint32_t>[]>(capacity)),
-        claims_(of_claims...),
-        committed_(first) {}
+  explicit Ring(const RingShape& shape)
+      : capacity_(shape.capacity),
+        slot_owner_(shape.slot_owner),
+        laps_(std::make_unique<std::atomic<std::uint32_t>[]>(shape.capacity)),
+        claims_(shape),
+        committed_(shape.first) {}
+  /// Of records without rows.
+  explicit Ring(std::uint64_t capacity) : Ring(RingShape{capacity}) {}
 
   std::uint64_t capacity() const { return capacity_; }
   std::uint64_t slot(std::uint64_t position) const { return position % capacity_; }
-  static std::size_t bytes(std::uint64_t capacity) {
-    return capacity * sizeof(std::atomic<std::uint32_t>);
+  static std::size_t bytes(std::uint64_t capacity, bool has_payload) {
+    return capacity *
+           (sizeof(std::atomic<std::uint32_t>) + (has_payload ? Claims::kBytes : 0));
   }
 
   // ---- producers, any number
@@ -51,10 +46,13 @@ class BasicRing {
   std::uint64_t term() const { return claims_.term(); }
 
   /// Takes up to `want` positions that may be written now; fewer when nearly full.
-  Claim claim(std::uint64_t want, std::uint64_t term) {
-    return claims_.claim(want, term);
+  /// `units`: see Claims.
+  Claim claim(std::uint64_t want, std::uint64_t term,
+              const std::uint64_t* units = nullptr) {
+    return claims_.claim(want, term, units);
   }
-  /// The claims themselves, for records that differ in size.
+  bool is_over(std::uint64_t term) { return claims_.is_over(term); }
+  /// The claims themselves, for the payload.
   Claims& claims() { return claims_; }
   const Claims& claims() const { return claims_; }
 
@@ -76,7 +74,7 @@ class BasicRing {
       filled_.wake();
   }
 
-  bool has_room() const { return claims_.has_room(); }
+  bool has_room(std::uint64_t units = 0) const { return claims_.has_room(units); }
 
   /// Waited on for room: prepare, claim again, wait.
   EventCount& room() { return claims_.room(); }
@@ -124,7 +122,7 @@ class BasicRing {
   /// `complete`: says where the records that are there for the consumer end.
   template <class Complete>
   Extent extent(Complete&& complete) const {
-    const typename Claims::End claimed = claims_.end();
+    const Claims::End claimed = claims_.end();
     const std::uint64_t end = complete();
     // Last: a consumer that saw anything of a term opened ahead sees where it begins.
     const std::uint64_t border = border_.load(std::memory_order_acquire);
@@ -152,6 +150,7 @@ class BasicRing {
   /// Always false: committed records can be drawn at once, and released slots taken.
   /// cuda::StagedRing differs.
   static constexpr bool behind() { return false; }
+  std::uint64_t staged_end() const { return tail(); }
   static constexpr bool clearing() { return false; }
 
   // ---- either side
@@ -168,7 +167,7 @@ class BasicRing {
 
   /// Returns where the consumer's term ends, if that is known.
   std::optional<std::uint64_t> end() const {
-    const typename Claims::End claimed = claims_.end();
+    const Claims::End claimed = claims_.end();
     const std::uint64_t border = border_.load(std::memory_order_acquire);
     if (border != kNoBorder) return border;
     if (claimed.closed) return claimed.position;
@@ -225,56 +224,6 @@ class BasicRing {
   std::atomic<std::uint64_t> wanted_{0};
   std::atomic<std::uint64_t> border_{kNoBorder};  // of a term opened ahead
   alignas(kNoSharing) std::uint64_t committed_;
-};
-
-/// A ring of records of one size.
-class Ring : public BasicRing<RecordClaims> {
- public:
-  explicit Ring(std::uint64_t capacity) : Ring(capacity, capacity, 0, 0, nullptr) {}
-
-  /// Over slots that are borrowed, or else of `room`. At most `room` of the slots are
-  /// claimed at a time.
-  Ring(std::uint64_t room, const BorrowedSlots* borrowed)
-      : Ring(borrowed ? borrowed->slots : room, room, borrowed ? borrowed->first : 0,
-             borrowed ? borrowed->first : 0,
-             borrowed ? borrowed->slot_owner : nullptr) {}
-
-  /// A ring that begins at position `first`, and in which slots from position
-  /// `released` on are in use.
-  Ring(std::uint64_t capacity, std::uint64_t room, std::uint64_t first,
-       std::uint64_t released, std::shared_ptr<SlotOwner> slot_owner)
-      : BasicRing(capacity, first, std::move(slot_owner), room, first, released) {}
-};
-
-/// A ring of records that differ in size.
-class PayloadRing : public BasicRing<PayloadClaims> {
- public:
-  /// Begins at position `first`, and at `place` of the payload. `staging`, `wrap_from`:
-  /// see PayloadClaims.
-  PayloadRing(std::uint64_t capacity, std::uint64_t units, std::uint64_t first = 0,
-              std::uint64_t place = 0, const StagingLimits* staging = nullptr,
-              std::uint64_t wrap_from = ~std::uint64_t{0})
-      : BasicRing(capacity, first, nullptr, capacity, units, first, place, staging,
-                  wrap_from) {}
-
-  /// Over slots that are borrowed, at most `room` of them claimed at a time. Their
-  /// owner's payload is: records take none here.
-  PayloadRing(std::uint64_t room, const BorrowedSlots& borrowed)
-      : BasicRing(borrowed.slots, borrowed.first, borrowed.slot_owner, room,
-                  std::uint64_t{1}, borrowed.first) {}
-
-  /// A ring that begins at position `first` and in which records from `released` on are
-  /// in use: see PayloadClaims.
-  template <class EndOf>
-  PayloadRing(std::uint64_t capacity, std::uint64_t units, std::uint64_t first,
-              std::uint64_t place, std::uint64_t released, std::uint64_t released_place,
-              const EndOf& end_of)
-      : BasicRing(capacity, first, nullptr, capacity, units, first, place, released,
-                  released_place, end_of) {}
-
-  static std::size_t bytes(std::uint64_t capacity) {
-    return BasicRing::bytes(capacity) + PayloadClaims::bytes(capacity);
-  }
 };
 
 }  // namespace echobuf

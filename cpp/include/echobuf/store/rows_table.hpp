@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "echobuf/length_options.hpp"
-#include "echobuf/store/host_store.hpp"
 #include "echobuf/store/memory.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/shared_window.hpp"
+#include "echobuf/store/source_leaf.hpp"
 
 namespace echobuf {
 

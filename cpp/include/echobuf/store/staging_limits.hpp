@@ -16,7 +16,7 @@ struct StagingLimits {
 
   /// What is staged below `position`, and below `place` of the payload, is free again.
   void release(std::uint64_t positions, std::uint64_t places) {
-    // Release: pairs with the acquire in PayloadClaims::claim(); the copies are done.
+    // Release: pairs with the acquire in Claims::claim(); the copies are done.
     place.store(places, std::memory_order_release);
     position.store(positions, std::memory_order_release);
   }

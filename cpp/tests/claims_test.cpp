@@ -1,4 +1,4 @@
-#include "echobuf/store/payload_claims.hpp"
+#include "echobuf/store/claims.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,23 +7,23 @@
 #include <random>
 #include <utility>
 
+#include "claims_support.hpp"
 #include "echobuf/store/ring.hpp"
-#include "payload_claims_support.hpp"
 #include "support.hpp"
 
 namespace {
 
-using echobuf::PayloadClaims;
-using echobuf::PayloadRing;
+using echobuf::Claims;
+using echobuf::Ring;
 using echobuf::test::claim;
 using echobuf::test::Ids;
 using echobuf::test::note_ends;
-using Claim = PayloadClaims::Claim;
+using Claim = Claims::Claim;
 
-TEST(PayloadClaims, HoldNoTwoRecordsThatOverlap) {
+TEST(Claims, HoldNoTwoRecordsThatOverlap) {
   constexpr std::uint64_t kUnits = 97;
   std::mt19937_64 random(1);
-  PayloadRing ring(16, kUnits);
+  Ring ring({.capacity = 16, .units = kUnits});
   std::deque<std::pair<std::uint64_t, std::uint64_t>> live;  // start, size
   std::uint64_t last_end = 0;
   for (int step = 0; step < 20000; ++step) {
@@ -49,11 +49,11 @@ TEST(PayloadClaims, HoldNoTwoRecordsThatOverlap) {
   }
 }
 
-TEST(PayloadClaims, HaveRoomForHalfOfARingThatIsFree) {
+TEST(Claims, HaveRoomForHalfOfARingThatIsFree) {
   for (const std::uint64_t units : {1, 2, 3, 8, 31}) {
     const std::uint64_t largest = (units + 1) / 2;
     for (std::uint64_t at = 0; at < units; ++at) {  // where the payload has come to
-      PayloadRing ring(units + 1, units);
+      Ring ring({.capacity = units + 1, .units = units});
       const Ids ones(at, 1);
       const Claim before = claim(ring, ones);
       ASSERT_EQ(before.count, at);
@@ -67,13 +67,13 @@ TEST(PayloadClaims, HaveRoomForHalfOfARingThatIsFree) {
   }
 }
 
-TEST(PayloadClaims, HaveRoomForTheLargestBesideAllThatMayStay) {
+TEST(Claims, HaveRoomForTheLargestBesideAllThatMayStay) {
   constexpr std::uint64_t kRecords = 400;
   std::mt19937_64 random(3);
   for (const std::uint64_t most : {1, 2, 7, 30})
     for (const std::uint64_t stay : {1, 5, 60, 200}) {
       const std::uint64_t wrap_from = stay + most, units = wrap_from + most;
-      PayloadRing ring(kRecords, units, 0, 0, nullptr, wrap_from);
+      Ring ring({.capacity = kRecords, .units = units, .wrap_from = wrap_from});
       std::deque<std::uint64_t> live;
       std::uint64_t all = 0, wraps = 0, early = 0, end = 0;
       for (int step = 0; step < 5000; ++step) {
@@ -103,15 +103,17 @@ TEST(PayloadClaims, HaveRoomForTheLargestBesideAllThatMayStay) {
     }
 }
 
-TEST(PayloadClaims, GoOnBeyondTheDigitsOfTheirWord) {
+TEST(Claims, GoOnBeyondTheDigitsOfTheirWord) {
   // Positions past 2^24, places past 2^30.
   constexpr std::uint64_t kRecords = 1 << 10, kUnits = (1 << 20) + 3, kRun = 64;
-  PayloadRing ring(kRecords, kUnits);
+  Ring ring({.capacity = kRecords, .units = kUnits});
   const std::uint64_t term = ring.term();
   std::uint64_t position = 0, place = 0;
   const auto size_of = [&](std::uint64_t i) { return (position + i) % 131; };
   while (position < (std::uint64_t{1} << 24) + 5 * kRecords) {
-    const Claim got = ring.claims().claim(kRun, size_of, term);
+    std::uint64_t sizes[kRun];
+    for (std::uint64_t i = 0; i < kRun; ++i) sizes[i] = size_of(i);
+    const Claim got = ring.claim(kRun, term, sizes);
     ASSERT_EQ(got.first, position);
     ASSERT_EQ(got.count, kRun);
     ASSERT_EQ(got.place, place);
@@ -128,16 +130,17 @@ TEST(PayloadClaims, GoOnBeyondTheDigitsOfTheirWord) {
   EXPECT_GT(place, std::uint64_t{1} << 30);
 }
 
-TEST(PayloadClaims, HoldAsManyRecordsAsTheWordTells) {
+TEST(Claims, HoldAsManyRecordsAsTheWordTells) {
   // A full ring: the position is as far from the limit as it can be, and then none.
-  constexpr std::uint64_t kRecords = PayloadClaims::kMostRecords;
-  PayloadClaims claims(kRecords, PayloadClaims::kMostUnits);
+  constexpr std::uint64_t kRecords = Claims::kMostRecords;
+  Claims claims({.capacity = kRecords, .units = Claims::kMostUnits});
+  constexpr std::uint64_t kRun = 1 << 16;
+  const Ids sizes(kRun, 7);
   std::uint64_t place = 0;
   for (std::uint64_t lap = 0; lap < 2; ++lap) {
     std::uint64_t position = lap * kRecords;
     while (position < (lap + 1) * kRecords) {
-      const Claim got = claims.claim(
-          1 << 16, [](std::uint64_t) { return std::uint64_t{7}; }, claims.term());
+      const Claim got = claims.claim(kRun, claims.term(), sizes.data());
       ASSERT_EQ(got.first, position);
       ASSERT_EQ(got.place, place);
       ASSERT_GT(got.count, 0u);
@@ -151,8 +154,8 @@ TEST(PayloadClaims, HoldAsManyRecordsAsTheWordTells) {
   }
 }
 
-TEST(PayloadClaims, RefuseWhenClosedAndKnowTheirTerm) {
-  PayloadRing ring(4, 10);
+TEST(Claims, RefuseWhenClosedAndKnowTheirTerm) {
+  Ring ring({.capacity = 4, .units = 10});
   const std::uint64_t old = ring.term();
   const Ids sizes = {3, 0};
   const Claim before = claim(ring, sizes);
@@ -167,16 +170,16 @@ TEST(PayloadClaims, RefuseWhenClosedAndKnowTheirTerm) {
   ring.reopen();
   EXPECT_FALSE(ring.closed());
   EXPECT_NE(ring.term(), old);
-  const auto one = [](std::uint64_t) { return std::uint64_t{1}; };
-  EXPECT_TRUE(ring.claims().claim(1, one, old).closed);
+  const std::uint64_t one = 1;
+  EXPECT_TRUE(ring.claim(1, old, &one).closed);
   const Claim got = claim(ring, {7, 0, 0, 0});
   EXPECT_EQ(got.first, 2u) << "positions go on";
   EXPECT_EQ(got.place, 3u) << "and places";
   EXPECT_EQ(got.count, 4u);
 }
 
-TEST(PayloadClaims, GoThroughAllTermsWithoutTouchingPositionsAndPlaces) {
-  PayloadRing ring(2, 9);
+TEST(Claims, GoThroughAllTermsWithoutTouchingPositionsAndPlaces) {
+  Ring ring({.capacity = 2, .units = 9});
   note_ends(ring, claim(ring, {5}), {5});
   ring.commit(0, 1);
   ASSERT_EQ(ring.committed(), 1u);
@@ -193,10 +196,10 @@ TEST(PayloadClaims, GoThroughAllTermsWithoutTouchingPositionsAndPlaces) {
   EXPECT_EQ(claim(ring, {4}).place, 5u);
 }
 
-TEST(PayloadClaims, PassOverPositionsOfAClosedRing) {
+TEST(Claims, PassOverPositionsOfAClosedRing) {
   constexpr std::uint64_t kRecords = 6, kUnits = 20;
   std::mt19937_64 random(2);
-  PayloadRing ring(kRecords, kUnits);
+  Ring ring({.capacity = kRecords, .units = kUnits});
   std::uint64_t tail = 0;
   for (int lap = 0; lap < 300; ++lap) {
     const Ids sizes(random() % (kRecords + 1), 3);

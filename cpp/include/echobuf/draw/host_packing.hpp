@@ -9,38 +9,35 @@
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/batch_pool.hpp"
-#include "echobuf/draw/host_rows.hpp"
+#include "echobuf/draw/host_packed_rows.hpp"
+#include "echobuf/draw/packing.hpp"
 #include "echobuf/draw/part.hpp"
-#include "echobuf/draw/rows_filler.hpp"
 #include "echobuf/draw/rows_out.hpp"
 #include "echobuf/options.hpp"
-#include "echobuf/status.hpp"
-#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/host_store.hpp"
 #include "echobuf/store/ring.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
-class RowsDrawer : public RowsFiller<PayloadRing, PayloadStore, HostRows> {
+class HostPacking final : public Packing<Ring, HostPackedRows> {
  public:
-  static constexpr bool kInBlocks = true;  // batches can be drawn ahead, in memory
-
-  RowsDrawer(const BufferOptions& options, PayloadRing& ring, const PayloadStore& store,
-             const BatchLayout& batch, std::shared_ptr<BatchPool> pool,
-             std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
-             const Versions& /*none*/)
-      : RowsFiller(options, ring, store, share, most_bytes, counts, options, store,
-                   batch, std::move(pool)),
+  HostPacking(const BufferOptions& options, Ring& ring, const HostStore& store,
+              const BatchLayout& batch, std::shared_ptr<BatchPool> pool,
+              const WindowRows& rows)
+      : Packing(options, ring, rows, options, *store.payload(), batch, std::move(pool)),
         out_(batch, options) {}
 
-  Outcome draw(Batch& batch, Poll* poll) {
+  bool draws_blocks() const override { return true; }
+
+  Outcome draw(Batch& batch, Poll* poll) override {
     const Outcome outcome = fill(poll);
     if (outcome == Outcome::kBatch) finish(batch);
     return outcome;
   }
 
   /// Draws a batch that fits the caller's memory, and copies it there.
-  Outcome draw_rows(RowsTarget& target, Poll* poll) {
+  Outcome draw_rows(RowsTarget& target, Poll* poll) override {
     const Outcome outcome = fill(poll);
     if (outcome != Outcome::kBatch) return outcome;
     Batch batch;
@@ -52,11 +49,10 @@ class RowsDrawer : public RowsFiller<PayloadRing, PayloadStore, HostRows> {
     return outcome;
   }
 
-  /// See RowsOut; for any thread.
-  bool fits(const Batch& batch, RowsTarget& target) const {
+  bool fits(const Batch& batch, RowsTarget& target) const override {
     return out_.fits(batch, target);
   }
-  void copy_out(const Batch& batch, const RowsTarget& target) const {
+  void copy_out(const Batch& batch, const RowsTarget& target) const override {
     out_.copy(batch, target);
   }
 

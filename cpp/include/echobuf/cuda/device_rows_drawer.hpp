@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/rows_draw.hpp"
 #include "echobuf/cuda/staged_payload_ring.hpp"
+#include "echobuf/cuda/staging.hpp"
 #include "echobuf/draw/part.hpp"
-#include "echobuf/draw/payload_planner.hpp"
+#include "echobuf/draw/planner.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/sweep.hpp"
@@ -20,18 +20,15 @@
 
 namespace echobuf::cuda {
 
-class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStaging> {
+class DeviceRowsDrawer final : public Planner<StagedPayloadRing> {
  public:
-  static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
-
-  DevicePayloadDrawer(const BufferOptions& options, StagedPayloadRing& ring,
-                      const PayloadStaging& staging, std::uint64_t share,
-                      std::uint64_t most_bytes, RowsCounts& counts,
-                      const Versions& versions, const SharedContext& context,
-                      const BatchLayout& batch, DrawOrder& order,
-                      const PayloadStaging::Window& window, const RowsKernels& kernels,
-                      const std::vector<StageKernels>& stages)
-      : PayloadPlanner(options, ring, staging, share, most_bytes, counts, &versions),
+  DeviceRowsDrawer(const BufferOptions& options, StagedPayloadRing& ring,
+                   const Staging& staging, const WindowRows& rows,
+                   const Versions& versions, const SharedContext& context,
+                   const BatchLayout& batch, DrawOrder& order,
+                   const Staging::Window& window, const RowsKernels& kernels,
+                   const std::vector<StageKernels>& stages)
+      : Planner(options, ring, rows, Lists::kUses, &versions),
         order_(order),
         draw_(context, staging, batch, options, order, window, kernels, stages),
         replay_(order) {}
@@ -45,7 +42,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   /// Draws all of a batch, or says how large it is. What cannot wait in the ring for
   /// the rest of a batch is copied to memory of our own, on the caller's stream. On a
   /// stream that is being captured: into its graph, and nothing is used up.
-  Outcome draw_rows(RowsTarget& target, Poll*) {
+  Outcome draw_rows(RowsTarget& target, Poll* /*poll*/) override {
     const auto stream = static_cast<StreamHandle>(target.stream);
     const DrawOrder::Call call(order_, stream);
     if (call.capture()) return capture_into(target, *call.capture());
@@ -54,7 +51,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     if (outcome == Outcome::kWait) cut(stream);
     if (outcome != Outcome::kBatch) return outcome;
     draw_.find_records(planned());
-    if (!fits(target)) return Outcome::kResize;
+    if (!is_fitting(target)) return Outcome::kResize;
     draw_.draw(target, planned().end, options_.lengths.form);
     draw_.forget_apart();
     go_on(false);
@@ -64,7 +61,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
   /// Makes the next batch that of launches on the stream of `target`, until the next
   /// call, if it fits the rows that this names; none for any. Only whole batches are;
   /// of others nothing is used up.
-  Outcome before_replay(RowsTarget& target) {
+  Outcome before_replay_rows(RowsTarget& target) override {
     if (options_.lengths.max_rows > 0 || !draw_.can_capture())
       return Outcome::kCapturing;
     const auto stream = static_cast<StreamHandle>(target.stream);
@@ -75,7 +72,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
       draw_.find_records(planned());
       if (draw_.examples() != options_.most_examples())
         outcome = Outcome::kFinished;
-      else if (!target.leaves.empty() && !fits(target))
+      else if (!target.leaves.empty() && !is_fitting(target))
         outcome = Outcome::kResize;
     }
     if (outcome != Outcome::kBatch) {
@@ -91,20 +88,13 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
     return outcome;
   }
 
-  // The calls of other buffers: these are not for records that differ in length.
-  Outcome draw_into(Target&, Poll*) { return Outcome::kCapturing; }
-  Outcome before_replay(StreamHandle) { return Outcome::kCapturing; }
-
-  void restart(const Epoch& epoch) {
-    restore(epoch, make_sweep(options_, epoch.number));
-  }
-  void restore(const Epoch& epoch, const Sweep& sweep) {
+  void restore(const Epoch& epoch, const Sweep& sweep) override {
     move_to(epoch, sweep);
     draw_.forget_apart();
   }
 
   /// Ends what goes on between draws; see DrawOrder::settle().
-  void settle() {
+  void settle() override {
     end_replay();
     order_.settle();
   }
@@ -115,7 +105,7 @@ class DevicePayloadDrawer : public PayloadPlanner<StagedPayloadRing, PayloadStag
  private:
   /// Returns whether the memory is of the batch's size, or has room for it; says what
   /// that is, else.
-  bool fits(RowsTarget& target) const {
+  bool is_fitting(RowsTarget& target) const {
     const std::size_t leaves = draw_.leaves();
     const bool roomy = target.room > 0;
     bool fit =

@@ -14,7 +14,8 @@
 
 #include "echobuf/draw/leaf_plan.hpp"
 #include "echobuf/draw/part.hpp"
-#include "echobuf/draw/payload_cursor.hpp"
+#include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/draw/rows_segments.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
@@ -29,9 +30,9 @@ namespace echobuf {
 /// leaves have the same number of values.
 ///
 /// `Memory`: where batches of rows are that were begun, in host memory or on a device.
-template <class Ring, class Store, class Memory>
-class RowsFiller : public PayloadCursor<Ring, Store> {
-  using Cursor = PayloadCursor<Ring, Store>;
+template <class Ring, class Memory>
+class Packing : public PassCursor<Ring> {
+  using Cursor = PassCursor<Ring>;
 
  public:
   using Outcome = DrawOutcome;
@@ -46,28 +47,22 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
 
   /// `of_memory`: the arguments of Memory.
   template <class... OfMemory>
-  RowsFiller(const BufferOptions& options, Ring& ring, const Store& store,
-             std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
-             OfMemory&&... of_memory)
-      : Cursor(options, ring, store, share, most_bytes, counts, nullptr),
+  Packing(const BufferOptions& options, Ring& ring, const WindowRows& rows,
+          OfMemory&&... of_memory)
+      : Cursor(options, ring, nullptr, rows),
         memory_(std::forward<OfMemory>(of_memory)...),
+        table_(*rows.table),
         packer_(options.lengths.pack_to),
         handed_(sweep_) {}
 
   /// The schedule after the rows that were handed out: from there on, with the rows
   /// that had room then, all that follow come again.
-  const Sweep& sweep() const { return handed_; }
+  const Sweep& sweep() const override { return handed_; }
 
-  /// True if a draw would not wait.
-  bool ready() { return look_ahead() != Outcome::kWait; }
+  bool ready() override { return look_ahead() != Outcome::kWait; }
+  bool finished() override { return look_ahead() == Outcome::kFinished; }
 
-  /// True if there is no further batch.
-  bool finished() { return look_ahead() == Outcome::kFinished; }
-
-  void restart(const Epoch& epoch) {
-    restore(epoch, make_sweep(options_, epoch.number));
-  }
-  void restore(const Epoch& epoch, const Sweep& sweep) {
+  void restore(const Epoch& epoch, const Sweep& sweep) override {
     Cursor::move_to(epoch, sweep);
     begun_.clear();
     first_row_ = 0;
@@ -77,14 +72,10 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
     handed_ = sweep_;
   }
 
-  /// Nothing reads slots after the draw.
-  void settle() {}
-
  protected:
   using Cursor::epoch_;
   using Cursor::options_;
   using Cursor::ring_;
-  using Cursor::store_;
   using Cursor::sweep_;
 
   /// A batch that is being filled, and the schedule before its first example.
@@ -126,7 +117,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
     for (std::uint64_t row = 0; row < rows; ++row) {
       const RowPacker::Row& packed = begun_.front().rows[row];
       served_ += packed.segments;
-      this->counts_.add_drawn(options_.lengths.pack_to, packed.used);
+      this->segments_->counts().add_drawn(options_.lengths.pack_to, packed.used);
     }
     begun_.pop_front();
     first_row_ += rows;
@@ -154,7 +145,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
   Outcome draw_some(S& sweep, Poll* poll) {
     if constexpr (S::kDrawsPartly)
       if (sweep.between_passes() && this->is_catching_up()) return Outcome::kWait;
-    const UpstreamProgress progress = this->look_on(sweep);
+    const UpstreamProgress progress = this->look(sweep);
     if (this->lacking(progress)) {
       this->note_need(sweep);
       return this->why_lacking(progress);
@@ -173,15 +164,14 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
         if (taken > 0) {
           walk = sweep;
           walk.step(progress, taken, part);
-          Cursor::go_on(walk);
+          go_on(walk);
         }
         throw std::bad_alloc();
       }
     }
     if (crosses) ring_.clear_held_back();
     if (step == Step::kWait) this->note_need(walk);
-    const Sweep after = walk;
-    Cursor::go_on(after);
+    go_on(walk);
     if (step == Step::kWait) return Outcome::kWait;
     return poll_now(poll) ? Outcome::kBatch : Outcome::kInterrupted;
   }
@@ -191,7 +181,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
   template <class S>
   std::uint64_t place_all(const S& sweep, const S& walk,
                           const UpstreamProgress& progress, const Part& part) {
-    const Echoes* const echoes = this->echoes_of(walk, part);
+    const std::shared_ptr<const Echoes> echoes = this->echoes_of(walk, part);
     std::uint32_t records[kChunk];
     permute_range(this->order_of(part), static_cast<std::uint32_t>(part.offset),
                   static_cast<std::uint32_t>(part.count), records);
@@ -200,7 +190,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
     std::uint64_t taken = 0;
     for (; taken < part.count; ++taken) {
       const std::uint64_t slot = ring_.slot(window + records[taken]);
-      const std::uint64_t length = store_.rows(slot, 0).count;
+      const std::uint64_t length = table_.rows(slot, 0).count;
       const std::int64_t row = packer_.next_row(length);
       if (row >= 0 && static_cast<std::uint64_t>(row) >=
                           first_row_ + begun_.size() * options_.batch_size) {
@@ -241,6 +231,12 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
     since_poll_ += memory_.copy(batch.block, slot, first, place.segment, drawn);
   }
 
+  /// What was placed is drawn.
+  void go_on(const Sweep& after) {
+    this->go_ahead(after);
+    this->give_back();
+  }
+
   bool poll_now(Poll* poll) {
     if (!poll || since_poll_ < kPollBytes) return true;
     since_poll_ = 0;
@@ -264,7 +260,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
     while (packer.closed() < first_row_ + options_.batch_size) {
       if constexpr (S::kDrawsPartly)
         if (walk.between_passes() && this->is_catching_up()) return Outcome::kWait;
-      const UpstreamProgress progress = this->look_on(walk);
+      const UpstreamProgress progress = this->look(walk);
       if (this->lacking(progress)) return this->why_lacking(progress);
       bool crosses = false;
       if constexpr (S::kDrawsPartly) crosses = walk.between_passes();
@@ -280,7 +276,7 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
       const std::uint64_t window = epoch_.position(part.window.first);
       for (std::uint64_t i = 0; i < part.count; ++i) {
         const std::uint64_t length =
-            store_.rows(ring_.slot(window + records[i]), 0).count;
+            table_.rows(ring_.slot(window + records[i]), 0).count;
         packer.place(packer.next_row(length), length);
       }
     }
@@ -294,9 +290,10 @@ class RowsFiller : public PayloadCursor<Ring, Store> {
   }
 
   bool has_ended() {
-    return std::visit([&](auto& walk) { return this->look_on(walk).ended; }, sweep_);
+    return std::visit([&](auto& walk) { return this->look(walk).ended; }, sweep_);
   }
 
+  const RowsTable& table_;
   RowPacker packer_;
   std::deque<Begun> begun_;
   std::uint64_t first_row_ = 0;  // of the packer's, that was not handed out

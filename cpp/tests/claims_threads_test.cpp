@@ -8,25 +8,25 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/store/payload_claims.hpp"
+#include "echobuf/store/claims.hpp"
 #include "echobuf/store/ring.hpp"
 #include "support.hpp"
 
 namespace {
 
+using echobuf::Claims;
 using echobuf::Clock;
 using echobuf::Deadline;
-using echobuf::PayloadClaims;
-using echobuf::PayloadRing;
+using echobuf::Ring;
 using echobuf::test::far_off;
 using echobuf::test::Threads;
-using Claim = PayloadClaims::Claim;
+using Claim = Claims::Claim;
 
-TEST(PayloadClaims, CarryEveryRecordOfSeveralProducers) {
+TEST(Claims, CarryEveryRecordOfSeveralProducers) {
   constexpr std::uint64_t kProducers = 3, kEach = 4000;
   using Size = std::pair<std::uint64_t, std::uint64_t>;
   for (const auto& [records, units] : {Size{1, 8}, Size{7, 24}, Size{64, 100}}) {
-    PayloadRing ring(records, units);
+    Ring ring({.capacity = records, .units = units});
     // Plain: ThreadSanitizer checks the order.
     std::vector<std::uint64_t> payload(units), value_of(records), place_of(records);
     std::atomic<bool> lost{false};
@@ -46,14 +46,13 @@ TEST(PayloadClaims, CarryEveryRecordOfSeveralProducers) {
         std::uint64_t value = p * kEach;
         const std::uint64_t end = value + kEach;
         while (value < end && !lost) {
-          const auto size_of = [&](std::uint64_t i) {
-            return size_of_value(value + i);
-          };
           const std::uint32_t key = ring.room().prepare();
-          const Claim got = ring.claims().claim(std::min(1 + random() % 5, end - value),
-                                                size_of, ring.term());
+          const std::uint64_t want = std::min(1 + random() % 5, end - value);
+          std::uint64_t sizes[5];
+          for (std::uint64_t i = 0; i < want; ++i) sizes[i] = size_of_value(value + i);
+          const Claim got = ring.claim(want, ring.term(), sizes);
           if (got.count == 0) {
-            if (!ring.claims().has_room(size_of(0))) wait(ring.room(), key);
+            if (!ring.has_room(sizes[0])) wait(ring.room(), key);
             continue;
           }
           std::uint64_t place = got.place;
@@ -96,16 +95,16 @@ TEST(PayloadClaims, CarryEveryRecordOfSeveralProducers) {
   }
 }
 
-TEST(PayloadClaims, LetNoneThroughAfterClose) {
+TEST(Claims, LetNoneThroughAfterClose) {
   for (int round = 0; round < 200; ++round) {
-    PayloadRing ring(1 << 10, 1 << 12);
+    Ring ring({.capacity = 1 << 10, .units = 1 << 12});
     const std::uint64_t term = ring.term();
     Threads threads;
     for (std::uint64_t p = 0; p < 2; ++p)
       threads.start([&, p] {
         for (;;) {
-          const auto size_of = [&](std::uint64_t) { return p + 2; };
-          const Claim got = ring.claims().claim(1, size_of, term);
+          const std::uint64_t size = p + 2;
+          const Claim got = ring.claim(1, term, &size);
           if (got.count == 0) return;
           ring.commit(got.first, got.count);
         }

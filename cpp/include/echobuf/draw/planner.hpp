@@ -1,82 +1,88 @@
-// The plan of the next batch of records that differ in length: which they are, from the
-// schedule that their lengths shape.
+// The plan of the next batch: which records it has, from the schedule, which the
+// lengths of records shape if they have rows.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <variant>
 #include <vector>
 
 #include "echobuf/draw/part.hpp"
-#include "echobuf/draw/payload_cursor.hpp"
-#include "echobuf/draw/transformed_rows.hpp"
+#include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/draw/rows_segments.hpp"
+#include "echobuf/leaf_options.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/permutation.hpp"
-#include "echobuf/schedule/permutation_range.hpp"
 #include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/copy.hpp"
+#include "echobuf/store/rows_table.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf {
 
 /// The records of a batch in the order of their draws.
-struct PayloadPlan {
-  std::deque<Permutation> orders;  // of the parts
-  std::deque<Echoes> echoes;       // the same, where draws know them
+struct BatchPlan {
+  std::deque<Permutation> orders;                     // of the parts
+  std::vector<std::shared_ptr<const Echoes>> echoes;  // the same, where draws know them
   std::vector<PassPart> parts;
-  std::vector<std::uint64_t> slots;
-  std::vector<DrawnUse> uses;  // of all records, where draws know them
-  std::uint64_t end = 0;       // ring position up to which records are read
+  std::uint64_t records = 0;         // of all parts
+  std::vector<std::uint64_t> slots;  // of all records, where the plan lists them
+  std::vector<DrawnUse> uses;        // the same, where draws know them
+  std::uint64_t end = 0;             // ring position up to which records are read
 
   void clear() {
     parts.clear();
     orders.clear();
     echoes.clear();
+    records = 0;
     slots.clear();
     uses.clear();
     end = 0;
   }
-
-  DrawnRecords records() const { return {parts, slots, uses}; }
 };
 
-/// See PayloadCursor.
-template <class Ring, class Store>
-class PayloadPlanner : public PayloadCursor<Ring, Store> {
-  using Cursor = PayloadCursor<Ring, Store>;
+/// Which records plans list one by one, beside the parts of passes that they are.
+enum class Lists {
+  kRows,  // those that have rows
+  kUses,  // these, and where draws know their uses, or passes leave records out
+};
+
+/// `Ring`: of the window, in host memory or on a device.
+template <class Ring>
+class Planner : public PassCursor<Ring> {
+  using Cursor = PassCursor<Ring>;
 
  public:
   using Outcome = DrawOutcome;
 
   /// `versions`: of the records, for the uses of a plan; null: 0.
-  PayloadPlanner(const BufferOptions& options, Ring& ring, const Store& store,
-                 std::uint64_t share, std::uint64_t most_bytes, RowsCounts& counts,
-                 const Versions* versions = nullptr)
-      : Cursor(options, ring, store, share, most_bytes, counts, versions),
+  Planner(const BufferOptions& options, Ring& ring, const WindowRows& rows, Lists lists,
+          const Versions* versions)
+      : Cursor(options, ring, versions, rows),
+        table_(rows.table),
+        lists_(table_ ||
+               (lists == Lists::kUses && (options.echoes || options.expires()))),
         versions_(versions && versions->bytes() > 0 ? versions : nullptr),
-        rows_(store.fields().size()),
+        rows_(table_ ? table_->fields().size() : 0),
         after_(sweep_),
-        partial_rows_(store.fields().size()),
-        counted_(store.fields().size()) {
+        partial_rows_(rows_.size()),
+        counted_(rows_.size()) {
     for (std::size_t f = 0; f < counted_.size(); ++f)
       in_batches_.push_back(options.leaves.empty() ||
-                            is_in_batches(store.fields()[f].field));
+                            is_in_batches(table_->fields()[f].field));
   }
 
-  /// True if a draw would not wait. Changes nothing that is drawn.
-  bool ready() { return plan() != Outcome::kWait; }
-
-  /// True if there is no further batch. Changes nothing that is drawn.
-  bool finished() { return plan() == Outcome::kFinished; }
+  bool ready() override { return plan() != Outcome::kWait; }
+  bool finished() override { return plan() == Outcome::kFinished; }
 
  protected:
   using Cursor::epoch_;
   using Cursor::options_;
   using Cursor::ring_;
-  using Cursor::store_;
   using Cursor::sweep_;
 
   /// Walks a copy of the schedule until a whole batch is sure.
@@ -86,12 +92,11 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     return std::visit([this](auto& walk) { return this->walk_on(walk); }, after_);
   }
 
-  const PayloadPlan& planned() const { return plan_; }
+  const BatchPlan& planned() const { return plan_; }
   /// Records of the batch, with those that were set apart.
-  std::uint64_t count() const { return partial_count_ + plan_.slots.size(); }
-  /// Its rows, by field, and the most of a record.
-  const std::vector<std::uint64_t>& rows() const { return rows_; }
-  std::uint64_t longest() const { return longest_; }
+  std::uint64_t count() const { return partial_count_ + plan_.records; }
+  /// Those that were.
+  std::uint64_t apart_count() const { return partial_count_; }
 
   /// The plan was carried out; `apart`: its records are the first of the next one.
   void go_on(bool apart) {
@@ -100,7 +105,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   }
   /// The same, where the places of its records are still read: give_back() follows.
   void go_ahead(bool apart) {
-    if (crossed_) ring_.clear_held_back();
+    if (this->crossed_) ring_.clear_held_back();
     count_rows(apart);  // before their places are free again
     Cursor::go_ahead(after_);
     if (!apart) return forget_apart();
@@ -112,11 +117,13 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
 
   /// Whether what is planned must be drawn into memory of our own, since its place in
   /// the ring is needed for what it waits for: always with "auto", which may spend
-  /// everything in the middle of a batch; else where the batch spans more segments than
-  /// there is room for.
+  /// everything in the middle of a batch, and where passes, which leave records out,
+  /// are of any length; else where a batch of records with rows spans more segments
+  /// than there is room for.
   bool must_set_apart() const {
     const auto* walk = std::get_if<FixedSweep>(&after_);
     if (!walk || this->expires()) return true;
+    if (!table_) return false;
     const std::uint64_t next = walk->passes_begun() == 0 ? 0
                                : walk->pass_done()       ? walk->position().pass + 1
                                                          : walk->position().pass;
@@ -138,7 +145,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     plan_.clear();
     longest_ = partial_longest_;
     rows_ = partial_rows_;
-    crossed_ = full_ = false;
+    this->crossed_ = full_ = false;
   }
 
   template <class S>
@@ -146,16 +153,18 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     while (!full_ && count() < most_records()) {
       if constexpr (S::kDrawsPartly)
         if (walk.between_passes() && this->is_catching_up()) return Outcome::kWait;
-      const UpstreamProgress progress = this->look_on(walk);
+      const UpstreamProgress progress = this->look(walk);
       if (this->lacking(progress)) {
         this->note_need(walk);
         return this->why_lacking(progress);
       }
-      if constexpr (S::kDrawsPartly) crossed_ = crossed_ || walk.between_passes();
+      if constexpr (S::kDrawsPartly)
+        this->crossed_ = this->crossed_ || walk.between_passes();
       const S before = walk;
       Part part;
+      const std::uint64_t left = most_records() - count();
       const Step step =
-          walk.step(progress, std::min(kChunk, most_records() - count()), part);
+          walk.step(progress, table_ ? std::min(kChunk, left) : left, part);
       if (step == Step::kWait) {
         this->note_need(walk);
         return Outcome::kWait;
@@ -185,62 +194,83 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
   /// not fit; their number.
   template <class S>
   std::uint64_t add(const S& walk, const Part& part) {
-    const Permutation& order = this->order_of(part);
-    std::uint32_t records[kChunk];
+    plan_.orders.push_back(this->order_of(part));
+    plan_.echoes.push_back(this->echoes_of(walk, part));
     const std::uint64_t window = epoch_.position(part.window.first);
-    PassPart drawn{order,     window,        part.offset, part.count,
-                   part.draw, epoch_.number, part.sparse, part.window.first,
-                   nullptr,   part.selection};
-    drawn.places(part.offset, part.count, records);
-    // A window is at most a ring.
-    const std::uint64_t first = ring_.slot(window);
+    PassPart drawn{plan_.orders.back(),
+                   window,
+                   part.offset,
+                   part.count,
+                   part.draw,
+                   epoch_.number,
+                   part.sparse,
+                   part.window.first,
+                   plan_.echoes.back().get(),
+                   part.selection};
+    if (lists_) drawn.count = list(drawn);
+    if (drawn.count == 0) return 0;
+    plan_.records += drawn.count;
+    plan_.end = std::max(plan_.end, window + part.window.count);
+    plan_.parts.push_back(std::move(drawn));
+    return plan_.parts.back().count;
+  }
+
+  /// Lists the records of a part, up to the first that does not fit; their number.
+  std::uint64_t list(const PassPart& part) {
     std::uint64_t taken = 0;
-    for (; taken < part.count; ++taken) {
-      const std::uint64_t next = first + records[taken];
-      const std::uint64_t slot =
-          next < ring_.capacity() ? next : next - ring_.capacity();
-      if (options_.lengths.max_rows > 0 && !fits(slot)) break;
-      prefetch_for_read(reinterpret_cast<const std::byte*>(&store_.rows(slot, 0)));
-      plan_.slots.push_back(slot);
-    }
-    if (taken > 0) {
-      plan_.end = std::max(plan_.end, window + part.window.count);
-      plan_.orders.push_back(order);
-      if (const Echoes* echoes = this->echoes_of(walk, part)) {
-        plan_.echoes.push_back(*echoes);
-        drawn.echoes = &plan_.echoes.back();
-        for (std::uint64_t i = 0; i < taken; ++i)
-          plan_.uses.push_back({part.window.first + records[i], drawn.echo(records[i]),
-                                versions_ ? versions_->at(window + records[i]) : 0});
-      }
-      plan_.parts.push_back({plan_.orders.back(), window, part.offset, taken, part.draw,
-                             epoch_.number, part.sparse, part.window.first,
-                             drawn.echoes, part.selection});
+    while (taken < part.count && !full_) {
+      std::uint32_t places[kChunk];
+      const std::uint64_t some = std::min(kChunk, part.count - taken);
+      part.places(part.offset + taken, some, places);
+      taken += list(part, places, some, taken);
     }
     return taken;
   }
 
-  /// Counts the rows of a record, or says that they are too many for this batch.
-  bool fits(std::uint64_t slot) {
+  /// The same of those at `count` places, behind `before` of the part.
+  std::uint64_t list(const PassPart& part, const std::uint32_t* places,
+                     std::uint64_t count, std::uint64_t before) {
+    // A window is at most a ring.
+    const std::uint64_t first = part.window % ring_.capacity();
+    std::uint64_t taken = 0;
+    for (; taken < count; ++taken) {
+      const std::uint64_t next = first + places[taken];
+      const std::uint64_t slot =
+          next < ring_.capacity() ? next : next - ring_.capacity();
+      if (options_.lengths.max_rows > 0 && !has_room_for(slot, before + taken)) break;
+      if (table_)
+        prefetch_for_read(reinterpret_cast<const std::byte*>(&table_->rows(slot, 0)));
+      plan_.slots.push_back(slot);
+    }
+    for (std::uint64_t i = 0; options_.echoes && i < taken; ++i)
+      plan_.uses.push_back({part.record + places[i], part.echo(places[i]),
+                            versions_ ? versions_->at(part.window + places[i]) : 0});
+    return taken;
+  }
+
+  /// Counts the rows of a record, `taken` of whose part come before it, or says that
+  /// they are too many for this batch.
+  bool has_room_for(std::uint64_t slot, std::uint64_t taken) {
     const bool padded = options_.lengths.form == LengthOptions::Form::kPadded;
+    const std::uint64_t before = count() + taken;
     std::uint64_t longest = longest_;
     bool fit = true;
     for (std::size_t f = 0; f < rows_.size(); ++f) {
-      const std::uint64_t rows = store_.rows(slot, f).count;
+      const std::uint64_t rows = table_->rows(slot, f).count;
       longest = std::max(longest, rows);
       // Divided, not multiplied: `pad_to` may be any number.
-      const std::uint64_t most = options_.lengths.max_rows / (padded ? count() + 1 : 1);
+      const std::uint64_t most = options_.lengths.max_rows / (padded ? before + 1 : 1);
       const std::uint64_t all =
           round_up(padded ? longest : rows_[f] + rows, options_.lengths.pad_to);
       fit = fit && all <= most;
     }
-    if (!fit && count() > 0) {
+    if (!fit && before > 0) {
       full_ = true;
       return false;
     }
     longest_ = longest;
     for (std::size_t f = 0; f < rows_.size(); ++f)
-      rows_[f] += store_.rows(slot, f).count;
+      rows_[f] += table_->rows(slot, f).count;
     return true;
   }
 
@@ -251,10 +281,10 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     for (std::size_t f = 0; f < counted_.size(); ++f) {
       Counted& field = counted_[f];
       for (const std::uint64_t slot : plan_.slots) {
-        const std::uint64_t examples = store_.examples_of(slot);
+        const std::uint64_t examples = table_->examples_of(slot);
         field.examples += examples;
         for (std::uint64_t i = 0; i < examples; ++i) {
-          const std::uint64_t rows = store_.example(slot, f, i).count;
+          const std::uint64_t rows = table_->example(slot, f, i).count;
           field.all += rows;
           field.longest = std::max(field.longest, rows);
         }
@@ -264,7 +294,7 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
       const std::uint64_t drawn =
           padded ? round_up(field.longest, lengths.pad_to) * field.examples
                  : round_up(field.all, lengths.pad_to);
-      this->counts_.add_drawn(drawn, field.all);
+      this->segments_->counts().add_drawn(drawn, field.all);
       field = {};
     }
   }
@@ -282,12 +312,13 @@ class PayloadPlanner : public PayloadCursor<Ring, Store> {
     std::fill(partial_rows_.begin(), partial_rows_.end(), 0);
   }
 
+  const RowsTable* const table_;  // null: records have no rows
+  const bool lists_;
   const Versions* const versions_;
-  PayloadPlan plan_;                 // of the batch that is next
+  BatchPlan plan_;                   // of the batch that is next
   std::vector<std::uint64_t> rows_;  // of all records of the batch, by field
   std::uint64_t longest_ = 0;
-  bool crossed_ = false;  // a pass has ended in it
-  bool full_ = false;     // the next record does not fit
+  bool full_ = false;  // the next record does not fit
   Sweep after_;
 
   // Of the first records of the batch, where they were set apart.

@@ -11,8 +11,8 @@
 
 #include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/cuda/payload_staging.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
+#include "echobuf/cuda/staging.hpp"
 #include "echobuf/cuda/transformed_rows.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/part.hpp"
@@ -26,7 +26,7 @@ namespace echobuf::cuda {
 /// Rows stay open while the ring goes on, so records are copied to blocks of our own as
 /// they are drawn, some together in one launch, and from there to the caller's leaves,
 /// with padding, in another. Both are on the stream of use(); blocks are used again.
-class DeviceRows {
+class DevicePackedRows {
  public:
   /// The layout of a block: rows begin at multiples of 16 bytes, so that words of them
   /// can be copied.
@@ -65,7 +65,7 @@ class DeviceRows {
   /// A block, which goes back to where it came from.
   class Rows {
    public:
-    Rows(DeviceRows& owner, std::unique_ptr<DeviceMemory> memory)
+    Rows(DevicePackedRows& owner, std::unique_ptr<DeviceMemory> memory)
         : owner_(&owner), memory_(std::move(memory)) {}
     Rows(Rows&&) = default;
     Rows& operator=(Rows&&) = default;
@@ -75,23 +75,23 @@ class DeviceRows {
     Address address() const { return memory_->get(); }
 
    private:
-    DeviceRows* owner_;
+    DevicePackedRows* owner_;
     std::unique_ptr<DeviceMemory> memory_;
   };
 
   /// `records`: that are copied together at most; `blocks`: that are in use.
-  DeviceRows(const SharedContext& context, const PayloadStaging& staging,
-             const BatchLayout& batch, const BufferOptions& options, DrawOrder& order,
-             const PayloadStaging::Window& window, const RowsKernels& kernels,
-             const std::vector<StageKernels>& stages, std::uint64_t records,
-             std::uint64_t blocks)
-      : staging_(staging),
+  DevicePackedRows(const SharedContext& context, const Staging& staging,
+                   const BatchLayout& batch, const BufferOptions& options,
+                   DrawOrder& order, const Staging::Window& window,
+                   const RowsKernels& kernels, const std::vector<StageKernels>& stages,
+                   std::uint64_t records, std::uint64_t blocks)
+      : table_(*staging.table()),
         options_(options),
         window_(window),
         layout_(batch, options),
         transformed_(context, batch, options, records, stages),
         launch_(context, order, kernels,
-                table_words(options, staging.fields().size(), records)) {
+                table_words(options, staging.table()->fields().size(), records)) {
     for (std::size_t i = 0; i < layout_.leaves.size(); ++i)
       if (!transformed_.makes(layout_.numbers[i])) copied_.push_back(layout_.leaves[i]);
     idle_.reserve(blocks);
@@ -146,13 +146,13 @@ class DeviceRows {
   void flush(std::uint64_t end) {
     if (pending_.empty()) return;
     launch_.table().begin();
-    const std::size_t fields = staging_.fields().size();
+    const std::size_t fields = table_.fields().size();
     std::uint64_t* word = launch_.table().add(pending_.size() * (5 + fields));
     PlaceMoves moves;
     moves.records = launch_.table().address(word);
     std::uint64_t longest = 0;
     for (const Pending& record : pending_) {
-      const std::uint64_t length = staging_.rows(record.slot, 0).count;
+      const std::uint64_t length = table_.rows(record.slot, 0).count;
       longest = std::max(longest, length);
       *word++ = record.block;
       *word++ = record.row;
@@ -160,7 +160,7 @@ class DeviceRows {
       *word++ = length;
       *word++ = record.segment;
       for (std::size_t f = 0; f < fields; ++f)
-        *word++ = window_.payload + staging_.rows(record.slot, f).offset;
+        *word++ = window_.payload + table_.rows(record.slot, f).offset;
     }
     moves.segments = layout_.segments;
     moves.positions = layout_.positions;
@@ -222,7 +222,7 @@ class DeviceRows {
     const PlacedLeaf& leaf = layout_.leaves[number];
     examples_.clear();
     for (const Pending& record : pending_) {
-      const PayloadStaging::Rows& rows = staging_.rows(record.slot, leaf.field);
+      const RowsTable::Rows& rows = table_.rows(record.slot, leaf.field);
       examples_.push_back({{window_.payload + rows.offset, rows.count},
                            record.block + leaf.offset + record.row * leaf.pitch +
                                record.first * leaf.row,
@@ -260,9 +260,8 @@ class DeviceRows {
       const PlacedLeaf& leaf = layout_.leaves[i];
       const std::size_t number = layout_.numbers[i];
       arrays.push_back({leaf.offset, leaf.pitch, leaf.row,
-                        transformed_.makes(number)
-                            ? &options_.leaves[number].pad
-                            : &staging_.fields()[leaf.field].pad});
+                        transformed_.makes(number) ? &options_.leaves[number].pad
+                                                   : &table_.fields()[leaf.field].pad});
     }
     for (const std::size_t offset : {layout_.segments, layout_.positions})
       arrays.push_back({offset, layout_.mark_pitch, sizeof(std::int32_t), &kZeros});
@@ -315,9 +314,9 @@ class DeviceRows {
     return leaves;
   }
 
-  const PayloadStaging& staging_;
+  const RowsTable& table_;
   const BufferOptions& options_;
-  const PayloadStaging::Window window_;
+  const Staging::Window window_;
   const Layout layout_;
   std::vector<Pending> pending_;
   std::vector<std::unique_ptr<DeviceMemory>> idle_;

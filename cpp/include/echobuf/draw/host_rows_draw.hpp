@@ -1,4 +1,4 @@
-// A batch of records that differ in length, drawn from the window in host memory.
+// A batch of records with rows, drawn from the window in host memory.
 #pragma once
 
 #include <algorithm>
@@ -14,53 +14,53 @@
 #include "echobuf/draw/batch_pool.hpp"
 #include "echobuf/draw/host_draw.hpp"
 #include "echobuf/draw/part.hpp"
-#include "echobuf/draw/payload_planner.hpp"
+#include "echobuf/draw/planner.hpp"
 #include "echobuf/draw/rows_copy.hpp"
 #include "echobuf/draw/transformed_rows.hpp"
 #include "echobuf/options.hpp"
-#include "echobuf/status.hpp"
-#include "echobuf/store/payload_store.hpp"
-#include "echobuf/store/versions.hpp"
+#include "echobuf/store/host_store.hpp"
 
 namespace echobuf {
 
-class PayloadDraw {
+class HostRowsDraw {
  public:
   using Form = LengthOptions::Form;
 
   /// Throws std::bad_alloc. `batch`: where the fields of any length have no bytes.
-  PayloadDraw(const PayloadStore& store, const BatchLayout& batch,
-              const BufferOptions& options, std::shared_ptr<BatchPool> pool,
-              const Versions& versions)
-      : store_(store),
+  /// `fixed`: draws the other ones; all must outlive it.
+  HostRowsDraw(const HostStore& store, const BatchLayout& batch,
+               const BufferOptions& options, std::shared_ptr<BatchPool> pool,
+               HostDraw& fixed)
+      : payload_(*store.payload()),
+        table_(payload_.table()),
         batch_(batch),
         options_(options),
         pool_(std::move(pool)),
-        fixed_(store.slots(), batch, options.seed, &versions),
-        transformed_(store, batch, options),
-        sources_(store.fields().size()),
+        fixed_(fixed),
+        transformed_(payload_, batch, options),
+        sources_(table_.fields().size()),
         leaves_(batch.leaves()) {
     for (const BatchLayout::Leaf& leaf : batch.all())
       has_fixed_ = has_fixed_ || leaf.bytes > 0;
     for (std::size_t i = 0; i < batch.leaves(); ++i)
-      for (std::size_t f = 0; f < store.fields().size(); ++f)
-        if (batch.all()[i].field == store.fields()[f].field && !batch.all()[i].rows)
+      for (std::size_t f = 0; f < table_.fields().size(); ++f)
+        if (batch.all()[i].field == table_.fields()[f].field && !batch.all()[i].rows)
           ragged_.push_back({i, f});
   }
 
   /// Lays out a batch of `before`, one that was drawn in the packed form, or none, and
   /// of the records of `plan` behind it. Returns its bytes; it has no memory yet.
-  std::size_t begin(const PayloadPlan& plan, const Batch& before, Form form,
+  std::size_t begin(const BatchPlan& plan, const Batch& before, Form form,
                     Batch& batch) {
     batch.count = before.count;
-    for (const std::uint64_t slot : plan.slots) batch.count += store_.examples_of(slot);
+    for (const std::uint64_t slot : plan.slots) batch.count += table_.examples_of(slot);
     find_sources(plan, before);
     return lay_out(plan, before, batch, form);
   }
 
   /// Makes the batch that begin() has laid out last, as `made`, of so many bytes.
   /// Nothing, if the poll said stop. Throws std::bad_alloc.
-  bool draw(const PayloadPlan& plan, const Batch& before, Form form, std::size_t bytes,
+  bool draw(const BatchPlan& plan, const Batch& before, Form form, std::size_t bytes,
             Batch made, Batch& batch, Poll* poll) {
     made.block = pool_->take(bytes);
     if (!draw_fixed(plan, before, made, poll)) return false;
@@ -69,7 +69,7 @@ class PayloadDraw {
       if (!copy_rows(leaf, form, stream, made, poll)) return false;
     if (stream) finish_streaming();
     const auto go_on = [&](std::size_t written) { return this->go_on(written, poll); };
-    if (!transformed_.draw(plan.records(), before, form, made, go_on)) return false;
+    if (!transformed_.draw(plan, before, form, made, go_on)) return false;
     batch = std::move(made);
     return true;
   }
@@ -84,11 +84,11 @@ class PayloadDraw {
   static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
 
   std::size_t row_bytes(const Ragged& leaf) const {
-    return store_.fields()[leaf.field].row_bytes;
+    return table_.fields()[leaf.field].row_bytes;
   }
 
   /// Fills `sources_`, by field.
-  void find_sources(const PayloadPlan& plan, const Batch& before) {
+  void find_sources(const BatchPlan& plan, const Batch& before) {
     for (const Ragged& leaf : ragged_) {
       std::vector<RowsSource>& sources = sources_[leaf.field];
       sources.clear();
@@ -102,21 +102,21 @@ class PayloadDraw {
               {values + static_cast<std::size_t>(offsets[i]) * row,
                static_cast<std::size_t>(offsets[i + 1] - offsets[i]) * row});
       }
-      if (store_.in_batches()) {
+      if (table_.in_batches()) {
         for (const std::uint64_t slot : plan.slots)
-          for (std::uint64_t i = 0; i < store_.examples_of(slot); ++i)
-            sources.push_back(source_of(store_.example(slot, leaf.field, i), row));
+          for (std::uint64_t i = 0; i < table_.examples_of(slot); ++i)
+            sources.push_back(source_of(table_.example(slot, leaf.field, i), row));
         continue;
       }
       std::size_t at = sources.size();
       sources.resize(at + plan.slots.size());
       for (const std::uint64_t slot : plan.slots)
-        sources[at++] = source_of(store_.rows(slot, leaf.field), row);
+        sources[at++] = source_of(table_.rows(slot, leaf.field), row);
     }
   }
 
-  RowsSource source_of(const PayloadStore::Rows& rows, std::size_t row) const {
-    return {store_.payload() + rows.offset, rows.count * row};
+  RowsSource source_of(const RowsTable::Rows& rows, std::size_t row) const {
+    return {payload_.data() + rows.offset, rows.count * row};
   }
 
   static std::int64_t* index_of(const Batch& batch, const LeafPlace& place) {
@@ -124,7 +124,7 @@ class PayloadDraw {
   }
 
   /// Finds the places of the leaves, and returns the bytes of the batch.
-  std::size_t lay_out(const PayloadPlan& plan, const Batch& before, Batch& batch,
+  std::size_t lay_out(const BatchPlan& plan, const Batch& before, Batch& batch,
                       Form form) {
     batch.places.assign(batch_.leaves(), {});
     std::size_t bytes = 0;
@@ -150,11 +150,11 @@ class PayloadDraw {
       place.index = add((batch.count + (packed ? 1 : 0)) * sizeof(std::int64_t));
       place.values = add(size_product(size_product(place.rows, row), records));
     }
-    transformed_.lay_out(plan.records(), before, form, batch, add);
+    transformed_.lay_out(plan, before, form, batch, add);
     return std::max(bytes, kLeafAlignment);  // a whole batch may have no examples
   }
 
-  bool draw_fixed(const PayloadPlan& plan, const Batch& before, const Batch& batch,
+  bool draw_fixed(const BatchPlan& plan, const Batch& before, const Batch& batch,
                   Poll* poll) {
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
       leaves_[i] = batch.block.data() + batch.places[i].values;
@@ -175,7 +175,7 @@ class PayloadDraw {
   bool copy_rows(const Ragged& leaf, Form form, bool stream, const Batch& batch,
                  Poll* poll) {
     const std::vector<RowsSource>& sources = sources_[leaf.field];
-    const RaggedField& field = store_.fields()[leaf.field];
+    const RaggedField& field = table_.fields()[leaf.field];
     const LeafPlace& place = batch.places[leaf.leaf];
     std::byte* const values = batch.block.data() + place.values;
     std::int64_t* const index = index_of(batch, place);
@@ -208,11 +208,12 @@ class PayloadDraw {
     return poll->go_on();
   }
 
-  const PayloadStore& store_;
+  const Payload& payload_;
+  const RowsTable& table_;
   const BatchLayout& batch_;
   const BufferOptions& options_;
   const std::shared_ptr<BatchPool> pool_;
-  HostDraw fixed_;
+  HostDraw& fixed_;
   bool has_fixed_ = false;      // leaves of one size
   std::vector<Ragged> ragged_;  // that are copied
   TransformedRows transformed_;

@@ -17,24 +17,25 @@
 #include "echobuf/draw/rows_maker.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/schedule/row_packer.hpp"
-#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/payload.hpp"
 
 namespace echobuf {
 
-class HostRows {
+class HostPackedRows {
  public:
   using Rows = Block;
 
-  HostRows(const BufferOptions& options, const PayloadStore& store,
-           const BatchLayout& batch, std::shared_ptr<BatchPool> pool)
+  HostPackedRows(const BufferOptions& options, const Payload& payload,
+                 const BatchLayout& batch, std::shared_ptr<BatchPool> pool)
       : options_(options),
-        store_(store),
+        payload_(payload),
         pool_(std::move(pool)),
         layout_(batch, options.lengths, options.batch_size) {
     for (const RowsLayout::Leaf& leaf : layout_.leaves()) {
       const RowsPlan* const plan = batch.all()[leaf.number].rows;
       makers_.emplace_back();
-      if (plan) makers_.back().emplace(*plan, store.fields()[leaf.field].pad, false);
+      if (plan)
+        makers_.back().emplace(*plan, payload.table().fields()[leaf.field].pad, false);
     }
   }
 
@@ -45,14 +46,14 @@ class HostRows {
   /// bytes that were written.
   std::size_t copy(const Rows& rows, std::uint64_t slot, std::size_t first,
                    std::uint32_t segment, const Drawn& drawn) {
-    const std::uint64_t length = store_.rows(slot, 0).count;
+    const std::uint64_t length = payload_.table().rows(slot, 0).count;
     std::byte* const block = rows.data();
     std::size_t written = 0;
     for (std::size_t i = 0; i < makers_.size(); ++i) {
       const RowsLayout::Leaf& leaf = layout_.leaves()[i];
-      const PayloadStore::Rows& of = store_.rows(slot, leaf.field);
+      const RowsTable::Rows& of = payload_.table().rows(slot, leaf.field);
       const std::size_t bytes = leaf.row_bytes;
-      const std::byte* const from = store_.payload() + of.offset;
+      const std::byte* const from = payload_.data() + of.offset;
       std::byte* const to = block + leaf.offset + first * bytes;
       if (makers_[i])
         makers_[i]->make(drawn, {from, length * makers_[i]->plan().row_bytes}, to);
@@ -91,7 +92,7 @@ class HostRows {
         const RowsLayout::Leaf& leaf = layout_.leaves()[i];
         fill_rows(block + leaf.offset + first * leaf.row_bytes, left * leaf.row_bytes,
                   makers_[i] ? options_.leaves[leaf.number].pad
-                             : store_.fields()[leaf.field].pad);
+                             : payload_.table().fields()[leaf.field].pad);
       }
       for (const std::size_t of : {layout_.ids().segments, layout_.ids().positions})
         std::memset(ids(block, of) + first, 0, left * sizeof(std::int32_t));
@@ -105,7 +106,7 @@ class HostRows {
   }
 
   const BufferOptions& options_;
-  const PayloadStore& store_;
+  const Payload& payload_;
   const std::shared_ptr<BatchPool> pool_;
   const RowsLayout layout_;
   std::vector<std::optional<RowsMaker>> makers_;  // of its leaves that are no copies

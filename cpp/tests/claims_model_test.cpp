@@ -8,19 +8,19 @@
 #include <utility>
 #include <vector>
 
-#include "echobuf/store/payload_claims.hpp"
+#include "claims_support.hpp"
+#include "echobuf/store/claims.hpp"
 #include "echobuf/store/ring.hpp"
-#include "payload_claims_support.hpp"
 #include "support.hpp"
 
 namespace {
 
-using echobuf::PayloadClaims;
-using echobuf::PayloadRing;
+using echobuf::Claims;
+using echobuf::Ring;
 using echobuf::test::claim;
 using echobuf::test::Ids;
 using echobuf::test::note_ends;
-using Claim = PayloadClaims::Claim;
+using Claim = Claims::Claim;
 
 /// A record that has been claimed, as the model has it.
 struct ClaimedRecord {
@@ -79,8 +79,8 @@ class ClaimsModel {
 struct RingSize {
   std::uint64_t records, units;
 };
-class PayloadClaimsOf : public testing::TestWithParam<RingSize> {};
-INSTANTIATE_TEST_SUITE_P(PayloadClaims, PayloadClaimsOf,
+class ClaimsOf : public testing::TestWithParam<RingSize> {};
+INSTANTIATE_TEST_SUITE_P(Claims, ClaimsOf,
                          testing::Values(RingSize{1, 1}, RingSize{1, 7}, RingSize{2, 3},
                                          RingSize{3, 10}, RingSize{5, 64},
                                          RingSize{16, 5}, RingSize{40, 1000}),
@@ -89,10 +89,10 @@ INSTANTIATE_TEST_SUITE_P(PayloadClaims, PayloadClaimsOf,
                                   std::to_string(info.param.units);
                          });
 
-TEST_P(PayloadClaimsOf, DoWhatAModelDoes) {
+TEST_P(ClaimsOf, DoWhatAModelDoes) {
   const auto [records, units] = GetParam();
   std::mt19937_64 random(records * 1000 + units);
-  PayloadRing ring(records, units);
+  Ring ring({.capacity = records, .units = units});
   ClaimsModel model(records, units);
   std::deque<std::pair<Claim, Ids>> open;
   const std::uint64_t largest = (units + 1) / 2;

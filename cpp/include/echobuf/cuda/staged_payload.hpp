@@ -1,5 +1,4 @@
-// Pinned memory that producers write records that differ in length into, on their way
-// to the device.
+// Pinned memory for the rows of records on their way to the device.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +10,12 @@
 #include <vector>
 
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/cuda/staging.hpp"
-#include "echobuf/length_options.hpp"
-#include "echobuf/store/host_store.hpp"
-#include "echobuf/store/payload_claims.hpp"
-#include "echobuf/store/payload_store.hpp"
+#include "echobuf/store/claims.hpp"
+#include "echobuf/store/payload.hpp"
+#include "echobuf/store/payload_size.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/rows_table.hpp"
-#include "echobuf/store/staging_limits.hpp"
+#include "echobuf/store/slots.hpp"
 
 namespace echobuf::cuda {
 
@@ -41,63 +38,37 @@ struct StagingSize {
 
 /// The payload of a record lies in one piece in the window, at its place modulo the
 /// window's units, and may wrap around in staging, at its place modulo fewer.
-class PayloadStaging {
+class StagedPayload {
  public:
   using Rows = RowsTable::Rows;
 
-  /// The window on the device: slots, and payload.
-  struct Window {
-    Address slots;
-    std::uint64_t capacity;
-    Address payload;
-    const PayloadClaims* claims;  // of both
-  };
-
-  /// `capacity`: of the window, and `payload` its payload. `layout`: of the slots,
-  /// where the fields of `lengths` have no bytes. `examples`: of a record at most, if
-  /// it is a whole batch; else 0.
-  PayloadStaging(const SharedContext& context, const RecordLayout& layout,
-                 std::uint64_t capacity, const PayloadSize& payload,
-                 const StagingSize& size, std::vector<RaggedField> fields,
-                 std::uint64_t examples)
+  /// `capacity`: slots of the window, and `payload` its payload. `units`: of staging.
+  /// `examples`: of a record at most, if it is a whole batch; else 0.
+  StagedPayload(const SharedContext& context, std::uint64_t capacity,
+                const PayloadSize& payload, std::uint64_t units,
+                std::vector<RaggedField> fields, std::uint64_t examples)
       : context_(context),
-        slots_(context, layout, size.slots, 0),
         capacity_(capacity),
         examples_(examples),
-        units_(size.units),
-        bytes_(size_product(size.units, payload.unit)),
+        units_(units),
+        bytes_(size_product(units, payload.unit)),
         memory_(make_pinned_memory(context, bytes_)),
         payload_(static_cast<std::byte*>(memory_->get())),
-        stream_(HostStore::streams(bytes_)),
+        stream_(Slots::streams(bytes_)),
         table_(capacity, payload.unit, std::move(fields), examples),
         noted_(context->driver().note_host_access()) {}
 
-  const RecordLayout& layout() const { return slots_.layout(); }
-  const std::vector<RaggedField>& fields() const { return table_.fields(); }
-  std::uint64_t unit() const { return table_.unit(); }
-  std::uint64_t slots() const { return slots_.slots(); }
+  /// Until its slot in the window is taken, the table has a record's rows.
+  const RowsTable& table() const { return table_; }
   std::uint64_t units() const { return units_; }
   /// Of host memory.
   std::size_t bytes() const {
-    return slots_.slots() * layout().stride() + bytes_ +
-           RowsTable::bytes(capacity_, fields().size(), examples_);
-  }
-  static constexpr const SharedMemory* shared_memory() { return nullptr; }
-  static constexpr Misfit note_writes(std::uint64_t, std::uint64_t) { return {}; }
-
-  /// See PayloadStore.
-  void units_of(const SourceLeaf* leaves, std::uint64_t from, std::uint64_t count,
-                std::uint64_t examples, std::uint64_t* units) const {
-    table_.units_of(leaves, from, count, examples, units);
+    return bytes_ + RowsTable::bytes(capacity_, table_.fields().size(), examples_);
   }
 
-  /// All of its memory is there from the start.
-  static constexpr void note_largest(std::uint64_t) {}
-
-  /// See PayloadStore.
+  /// See Payload.
   void write(const RecordPlace& at, const SourceLeaf* leaves, std::uint64_t index,
              RowCopy large, std::uint64_t examples) {
-    slots_.write(at.position, 1, leaves, index, examples);
     const std::uint64_t window = at.payload.unit * unit();
     const std::uint64_t staged = at.payload.place % units_ * unit();
     const auto copy = [&](std::uint64_t offset, const std::byte* from,
@@ -116,53 +87,30 @@ class PayloadStaging {
     return bytes >= kStreamPut ? stream_ : nullptr;
   }
 
-  /// Until its slot in the window is taken.
-  const Rows& rows(std::uint64_t slot, std::size_t index) const {
-    return table_.rows(slot, index);
-  }
-  std::uint64_t examples_of(std::uint64_t slot) const {
-    return table_.examples_of(slot);
-  }
-  const Rows& example(std::uint64_t slot, std::size_t index,
-                      std::uint64_t number) const {
-    return table_.example(slot, index, number);
-  }
-  bool in_batches() const { return table_.in_batches(); }
-  std::uint64_t bytes_of(std::uint64_t slot) const { return table_.bytes_of(slot); }
-  std::uint64_t rows_of(std::uint64_t slot) const { return table_.rows_of(slot); }
-
   // ---- the uploader
 
-  std::uint64_t most_of_run() const { return slots_.most_of_run(); }
-
-  /// Enqueues the copies of a run: of its slots, and of its payload.
-  void upload(std::uint64_t first, std::uint64_t count, const Window& window,
-              StreamHandle stream) const {
-    const Staging::Window slots{window.slots, window.capacity};
-    for (std::uint64_t at = first; at < first + count;) {
-      const std::uint64_t piece =
-          std::min({first + count - at, window.capacity - at % window.capacity,
-                    slots_.slots() - at % slots_.slots()});
-      slots_.upload(at, piece, slots, stream);
-      at += piece;
-    }
+  /// Enqueues the copies of a run. `claims`: of the window.
+  void upload(std::uint64_t first, std::uint64_t count, const Claims& claims,
+              Address window, StreamHandle stream) const {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     for (std::uint64_t i = first; i < first + count; ++i) {
-      const std::uint64_t next = window.claims->end_of(i);
-      const std::uint64_t start = start_of(i, next, window);
+      const std::uint64_t next = claims.end_of(i);
+      const std::uint64_t start = start_of(i, next, claims.units());
       if (start == end) {
         end = next;
         continue;
       }
-      upload_payload(begin, end, window, stream);
+      upload_piece(begin, end, claims.units(), window, stream);
       begin = start;
       end = next;
     }
-    upload_payload(begin, end, window, stream);
+    upload_piece(begin, end, claims.units(), window, stream);
   }
 
  private:
+  std::uint64_t unit() const { return table_.unit(); }
+
   static void copy_piece(std::byte* to, const std::byte* from, std::size_t bytes,
                          RowCopy large) {
     if (large && bytes >= kStreamRow)
@@ -181,22 +129,20 @@ class PayloadStaging {
   /// The place of the record at `position`, whose payload ends at `end`: it does not
   /// wrap around the window's end.
   std::uint64_t start_of(std::uint64_t position, std::uint64_t end,
-                         const Window& window) const {
+                         std::uint64_t units) const {
     const std::uint64_t start = table_.rows(position % capacity_, 0).offset / unit();
     // A record of no bytes may lie at the end.
-    return end - (end % window.claims->units() + window.claims->units() - start) %
-                     window.claims->units();
+    return end - (end % units + units - start) % units;
   }
 
-  /// In pieces that wrap around neither here nor there.
-  void upload_payload(std::uint64_t begin, std::uint64_t end, const Window& window,
-                      StreamHandle stream) const {
+  /// In pieces that wrap around neither in the window, which has `units`, nor here.
+  void upload_piece(std::uint64_t begin, std::uint64_t end, std::uint64_t units,
+                    Address window, StreamHandle stream) const {
     while (begin < end) {
-      const std::uint64_t count = std::min(
-          {end - begin, window.claims->units() - begin % window.claims->units(),
-           units_ - begin % units_});
+      const std::uint64_t count =
+          std::min({end - begin, units - begin % units, units_ - begin % units_});
       context_->driver().copy_to_device(
-          window.payload + begin % window.claims->units() * unit(),
+          window + begin % units * unit(),
           static_cast<const void*>(payload_ + begin % units_ * unit()),
           static_cast<std::size_t>(count * unit()), stream);
       begin += count;
@@ -204,7 +150,6 @@ class PayloadStaging {
   }
 
   const SharedContext context_;
-  Staging slots_;
   const std::uint64_t capacity_;
   const std::uint64_t examples_;
   const std::uint64_t units_;

@@ -6,41 +6,36 @@
 #include <cstdint>
 #include <vector>
 
-#include "echobuf/cuda/device_rows.hpp"
-#include "echobuf/cuda/payload_staging.hpp"
+#include "echobuf/cuda/device_packed_rows.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
 #include "echobuf/cuda/staged_payload_ring.hpp"
+#include "echobuf/cuda/staging.hpp"
+#include "echobuf/draw/packing.hpp"
 #include "echobuf/draw/part.hpp"
-#include "echobuf/draw/rows_filler.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/status.hpp"
 #include "echobuf/store/versions.hpp"
 
 namespace echobuf::cuda {
 
-class DevicePackingDrawer
-    : public RowsFiller<StagedPayloadRing, PayloadStaging, DeviceRows> {
+class DevicePacking final : public Packing<StagedPayloadRing, DevicePackedRows> {
  public:
-  static constexpr bool kInBlocks = false;  // batches are the caller's memory alone
-
-  /// The rest as DeviceRows has it.
-  DevicePackingDrawer(const BufferOptions& options, StagedPayloadRing& ring,
-                      const PayloadStaging& staging, std::uint64_t share,
-                      std::uint64_t most_bytes, RowsCounts& counts,
-                      const Versions& /*none*/, const SharedContext& context,
-                      const BatchLayout& batch, DrawOrder& order,
-                      const PayloadStaging::Window& window, const RowsKernels& kernels,
-                      const std::vector<StageKernels>& stages)
-      : RowsFiller(options, ring, staging, share, most_bytes, counts, context, staging,
-                   batch, options, order, window, kernels, stages, kChunk,
-                   most_begun(options.batch_size)),
+  /// The rest as DevicePackedRows has it.
+  DevicePacking(const BufferOptions& options, StagedPayloadRing& ring,
+                const Staging& staging, const WindowRows& rows,
+                const Versions& /*none*/, const SharedContext& context,
+                const BatchLayout& batch, DrawOrder& order,
+                const Staging::Window& window, const RowsKernels& kernels,
+                const std::vector<StageKernels>& stages)
+      : Packing(options, ring, rows, context, staging, batch, options, order, window,
+                kernels, stages, kChunk, most_begun(options.batch_size)),
         order_(order),
         replay_(order) {}
 
   /// Draws all of a batch, or says how large it is. On a stream that is being captured:
   /// into its graph, and nothing is used up.
-  Outcome draw_rows(RowsTarget& target, Poll*) {
+  Outcome draw_rows(RowsTarget& target, Poll* /*poll*/) override {
     const auto stream = static_cast<StreamHandle>(target.stream);
     const DrawOrder::Call call(order_, stream);
     if (call.capture()) return capture_into(target, *call.capture());
@@ -49,7 +44,7 @@ class DevicePackingDrawer
     const Outcome outcome = fill(nullptr);
     if (outcome != Outcome::kBatch) return outcome;
     const std::uint64_t rows = rows_of_first();
-    if (!fits(target, rows)) return Outcome::kResize;
+    if (!is_fitting(target, rows)) return Outcome::kResize;
     memory_.hand_out(first().block, first().rows, rows, target);
     go_past_first(rows);
     return outcome;
@@ -58,7 +53,7 @@ class DevicePackingDrawer
   /// Makes the next batch that of launches on the stream of `target`, until the next
   /// call. Only whole batches are; of others nothing is used up. Its block is written
   /// to again by later calls alone, behind the launches.
-  Outcome before_replay(RowsTarget& target) {
+  Outcome before_replay_rows(RowsTarget& target) override {
     const auto stream = static_cast<StreamHandle>(target.stream);
     const DrawOrder::Call call(order_, stream);
     if (call.capture()) return Outcome::kCapturing;
@@ -75,7 +70,7 @@ class DevicePackingDrawer
   }
 
   /// Ends what goes on between draws; see DrawOrder::settle().
-  void settle() {
+  void settle() override {
     end_replay();
     order_.settle();
   }
@@ -83,19 +78,15 @@ class DevicePackingDrawer
   /// To be called on a stream before the first draw.
   void prepare(StreamHandle stream) { memory_.erase(stream); }
 
-  // The calls of other buffers: these are not for records that differ in length.
-  Outcome draw_into(Target&, Poll*) { return Outcome::kCapturing; }
-  Outcome before_replay(StreamHandle) { return Outcome::kCapturing; }
-
   /// Of the tables, and of blocks; by now, and at most.
   std::size_t device_bytes() const { return memory_.device_bytes(); }
   static std::size_t own_bytes(const BufferOptions& options, const BatchLayout& batch) {
     const std::size_t words =
-        DeviceRows::table_words(options, options.lengths.fields.size(), kChunk);
+        DevicePackedRows::table_words(options, options.lengths.fields.size(), kChunk);
     return RowsLaunch::device_bytes(words) +
            DeviceTransformedRows::bytes(batch, options, kChunk) +
            size_product(most_begun(options.batch_size),
-                        DeviceRows::Layout(batch, options).bytes);
+                        DevicePackedRows::Layout(batch, options).bytes);
   }
 
  private:
@@ -112,7 +103,7 @@ class DevicePackingDrawer
            target.positions && target.lengths;
   }
 
-  bool fits(RowsTarget& target, std::uint64_t rows) const {
+  bool is_fitting(RowsTarget& target, std::uint64_t rows) const {
     const bool fit = is_complete(target) &&
                      (target.room > 0 ? target.room >= rows : target.count == rows);
     target.needed.assign(memory_.leaves(), options_.lengths.pack_to);

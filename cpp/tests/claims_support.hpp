@@ -8,15 +8,13 @@
 
 namespace echobuf::test {
 
-inline PayloadClaims::Claim claim(PayloadRing& ring, const Ids& sizes) {
-  return ring.claims().claim(
-      sizes.size(), [&](std::uint64_t i) { return sizes[i]; }, ring.term());
+inline Claims::Claim claim(Ring& ring, const Ids& sizes) {
+  return ring.claim(sizes.size(), ring.term(), sizes.data());
 }
 
 /// Notes where the payload of a claim ends, as those who put do, and says where each
 /// record of it lies.
-inline Ids note_ends(PayloadRing& ring, const PayloadClaims::Claim& claim,
-                     const Ids& sizes) {
+inline Ids note_ends(Ring& ring, const Claims::Claim& claim, const Ids& sizes) {
   std::uint64_t place = claim.place;
   Ids starts;
   for (std::uint64_t i = 0; i < claim.count; ++i) {
