@@ -37,9 +37,7 @@ from echobuf.stats import Raw
 if TYPE_CHECKING:
     from echobuf.cuda.backend import CudaBackend
 
-AnyCore = (
-    _core.Buffer | _core.DeviceBuffer | _core.RaggedDeviceBuffer
-)
+AnyCore = _core.Buffer | _core.DeviceBuffer | _core.RaggedDeviceBuffer
 """A native buffer."""
 
 

@@ -10,8 +10,10 @@
 #include <variant>
 #include <vector>
 
+#include "echobuf/draw/leaf_plan.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/pass_cursor.hpp"
+#include "echobuf/draw/rows_plan.hpp"
 #include "echobuf/draw/rows_segments.hpp"
 #include "echobuf/leaf_options.hpp"
 #include "echobuf/options.hpp"
