@@ -263,7 +263,7 @@ TEST(Serve, AnotherServerGoesOnInTheMiddleOfAnEpoch) {
     const MappedHeader kept(jobs[0]->slot().fd());
     const int memory = jobs[0]->memory().fd();
     ring.reset();
-    EXPECT_THROW(SharedRing::adopt(words({}).checked(), -1, memory, kLease),
+    EXPECT_THROW(SharedRing::adopt(checked(words({})), -1, memory, kLease),
                  std::system_error);
     ring = SharedRing::adopt(words({}), kept.fd(), memory, kLease);
     EXPECT_EQ(ring->seats().reports().size(), jobs.size());
