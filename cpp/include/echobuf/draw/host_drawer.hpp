@@ -122,7 +122,9 @@ class HostDrawer final : public Planner<Ring> {
   Outcome finish(Outcome outcome) {
     apart_ = {};
     go_on(false);
-    if (!rows_ && !planned().parts.empty()) fixed_.expect_next(planned().parts.back());
+    // "auto" may sweep another window by then.
+    if (!rows_ && !options_.automatic && !planned().parts.empty())
+      fixed_.expect_next(planned().parts.back());
     return outcome;
   }
 

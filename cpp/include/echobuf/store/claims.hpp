@@ -263,7 +263,7 @@ class Claims {
     std::uint64_t position;   // of the position, before it is shifted
     std::uint64_t term_step;  // 1 of the term
 
-    std::uint64_t term() const { return kClosed - term_step; }
+    constexpr std::uint64_t term() const { return kClosed - term_step; }
     std::uint64_t place() const { return (std::uint64_t{1} << position_shift) - 1; }
   };
   static constexpr Digits kPositionAlone{0, (std::uint64_t{1} << 48) - 1,
@@ -277,10 +277,13 @@ class Claims {
     // around.
     std::uint64_t word = word_.load(std::memory_order_acquire);
     for (;;) {
-      if (is_closed(word, term)) return {0, 0, true};
+      // The word has digits of the term: no put lasts for all that they count.
+      if ((word & kClosed) ||
+          ((word ^ term * kPositionAlone.term_step) & kPositionAlone.term()))
+        return {0, 0, true};
       // Acquire: pairs with release(); the consumer's reads of these slots are done.
       const std::uint64_t limit = limit_.load(std::memory_order_acquire);
-      const std::uint64_t first = word & digits_.position;
+      const std::uint64_t first = word & kPositionAlone.position;
       const std::uint64_t room = limit - first;
       const std::uint64_t count = want < room ? want : room;
       if (count < want) held_back_.store(true, std::memory_order_relaxed);
@@ -296,7 +299,9 @@ class Claims {
   Claim claim_rows(std::uint64_t want, std::uint64_t term, const std::uint64_t* units) {
     std::uint64_t word = word_.load(std::memory_order_acquire);  // as above
     for (;;) {
-      if (is_closed(word, term)) return {0, 0, true};
+      // The term is looked at after the word: an exchange that succeeds saw no other.
+      if ((word & kClosed) || term_.load(std::memory_order_acquire) != term)
+        return {0, 0, true};
       const Fit fit = fit_rows(word, want, units);
       if (fit.is_full) held_back_.store(true, std::memory_order_relaxed);
       if (fit.count == 0) return {0, 0, false};
@@ -307,11 +312,6 @@ class Claims {
       if (fit.skipped > 0) skipped_.store(fit.skipped, std::memory_order_relaxed);
       return {fit.first, fit.count, false, fit.place};
     }
-  }
-
-  /// The term is looked at after the word: an exchange that succeeds saw no other.
-  bool is_closed(std::uint64_t word, std::uint64_t term) const {
-    return (word & kClosed) || term_.load(std::memory_order_acquire) != term;
   }
 
   /// The records of a claim that have room.
