@@ -123,7 +123,12 @@ class Claims {
 
   // ---- producers, any number
 
-  std::uint64_t term() const { return term_.load(std::memory_order_acquire); }
+  std::uint64_t term() const {
+    if (units_ > 0) return term_.load(std::memory_order_acquire);
+    // Of the word, so that who sees another term sees it open.
+    const std::uint64_t word = word_.load(std::memory_order_acquire);
+    return (word & kPositionAlone.term()) / kPositionAlone.term_step;
+  }
 
   /// Takes up to `want` positions; fewer when there is no room. `units`: of the rows of
   /// each record; null: they have none. The payload of each is where take() has it,
@@ -247,8 +252,8 @@ class Claims {
   /// after this.
   void reopen() {
     const std::uint64_t word = word_.load(std::memory_order_acquire);
-    // Release, and before the word is open: see claim().
-    term_.fetch_add(1, std::memory_order_acq_rel);
+    // Release, and before the word is open: see claim_rows().
+    if (units_ > 0) term_.fetch_add(1, std::memory_order_acq_rel);
     word_.exchange((word & ~kClosed & ~digits_.term()) |
                        ((word + digits_.term_step) & digits_.term()),
                    std::memory_order_acq_rel);
@@ -375,7 +380,8 @@ class Claims {
   const Digits digits_;
   const std::unique_ptr<std::uint64_t[]> ends_;  // of the payload of each slot's record
   alignas(kNoSharing) std::atomic<std::uint64_t> word_;
-  std::atomic<std::uint64_t> term_{0};
+  std::atomic<std::uint64_t> term_{
+      0};  // of records with rows, whose word has few digits
   alignas(kNoSharing) std::atomic<std::uint64_t> limit_;
   std::atomic<std::uint64_t> place_limit_;
   std::atomic<bool> held_back_{false};
