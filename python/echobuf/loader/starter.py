@@ -364,12 +364,4 @@ class EpochStarter:
                     self._epoch_setter.number,
                 ),
             )
-        return EpochFeed(
-            number,
-            resume,
-            buffer,
-            feeder,
-            positions=feeder.positions,
-            pool=self._reader.pool,
-            describe_wait=self._reader.describe_wait,
-        )
+        return EpochFeed(number, resume, buffer, feeder, reader=self._reader)
