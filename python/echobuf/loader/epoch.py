@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from echobuf._engine.termination import upstream_failed
@@ -21,6 +21,7 @@ from echobuf.errors import (
     UpstreamStateError,
 )
 from echobuf.loader.feeder import Feeder
+from echobuf.loader.readers import Reader
 from echobuf.loader.states import Positions
 from echobuf.loader.thread import closed_error
 from echobuf.progress import Wait, show_seconds, slice_s
@@ -45,9 +46,7 @@ class EpochFeed:
         buffer: None if upstream yielded nothing, or failed.
         feeder: feeds the buffer; None likewise.
         cause: what upstream raised, if it could not be begun.
-        positions: completes positions in it.
-        pool: the worker processes that feed it, which end when nothing refers to it.
-        describe_wait: returns what it waits for, when no example comes.
+        reader: makes its examples; its worker processes end when nothing refers to it.
         given_up: True once `set_epoch` has asked for another epoch in its place.
     """
 
@@ -56,14 +55,21 @@ class EpochFeed:
     buffer: EchoBuffer | None = None
     feeder: Feeder | None = None
     cause: BaseException | None = None
-    positions: Positions = field(default_factory=Positions)
-    pool: Any = None
-    describe_wait: Callable[[], str] = str
+    reader: Reader | None = None
     given_up: bool = False
+
+    @property
+    def positions(self) -> Positions:
+        """What completes positions in it."""
+        return Positions() if self.feeder is None else self.feeder.positions
 
     def to_skip(self) -> int:
         """Return how many fresh examples before a loaded state are still to come."""
         return 0 if self.feeder is None else self.feeder.to_skip()
+
+    def describe_wait(self) -> str:
+        """Return what it waits for, when no example comes."""
+        return "" if self.reader is None else self.reader.describe_wait()
 
     @property
     def error(self) -> UpstreamError | None:

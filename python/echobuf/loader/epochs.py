@@ -26,7 +26,7 @@ class Epochs:
 
     Args:
         starter: begins each epoch's upstream, and the buffer.
-        setter: passes numbers of epochs on to upstream.
+        forwarded: passes numbers of epochs on to upstream.
         overlap: begin the next epoch's upstream while the last window is drawn.
 
     Attributes:
@@ -37,10 +37,10 @@ class Epochs:
     """
 
     def __init__(
-        self, starter: EpochStarter, setter: EpochForwarder, *, overlap: bool
+        self, starter: EpochStarter, forwarded: EpochForwarder, *, overlap: bool
     ) -> None:
         self._starter = starter
-        self._setter = setter
+        self._forwarded = forwarded
         self._overlap = overlap
         self._iterator: weakref.ref[EpochIterator] | None = None
         self._base = 0  # fresh examples before those that the buffer counts
@@ -71,7 +71,7 @@ class Epochs:
         An epoch that was begun and not drawn from is begun anew with that number. A
         loaded state stays loaded if it is of that epoch.
         """
-        changed = self._setter.set(number)
+        changed = self._forwarded.set(number)
         if changed:
             self._starter.cancel_early()
         feed = self.begun

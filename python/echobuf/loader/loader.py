@@ -17,7 +17,7 @@ from echobuf.loader.items import Adapter
 from echobuf.loader.plan import Plan
 from echobuf.loader.readers import Reader, choose_reader, is_attached
 from echobuf.loader.starter import EpochStarter
-from echobuf.loader.upstream import EpochForwarder, Upstream
+from echobuf.loader.upstream import Upstream
 from echobuf.options import Factor, Unit, check_epoch
 from echobuf.workers.settings import Context, check_workers
 
@@ -200,7 +200,6 @@ class EchoLoader(DataLoaderLike):
         )
         source = choice.upstream
         self._upstream = Upstream(source)
-        setter = EpochForwarder(source)
         overlap = check_bool("overlap_epochs", overlap_epochs)
         self._plan = Plan(
             source,
@@ -231,10 +230,8 @@ class EchoLoader(DataLoaderLike):
             make=choice.make,
         )
         self._plan.see_first = weakly(self._see_first_batch, lambda: None)
-        self._starter = EpochStarter(
-            self._upstream, setter, self._plan, adapter, choice.reader
-        )
-        self._epochs = Epochs(self._starter, setter, overlap=overlap)
+        self._starter = EpochStarter(self._upstream, self._plan, adapter, choice.reader)
+        self._epochs = Epochs(self._starter, self._upstream.epochs, overlap=overlap)
         self._is_attached = is_attached(upstream)
         self._closing = threading.RLock()
         self._is_released = False

@@ -62,8 +62,6 @@ class Reader(ABC):
     """True for worker processes of the loader's own."""
     is_attached = False
     """True where a server reads the data: `iter` then waits for that alone."""
-    pool: Any = None
-    """Worker processes that run as long as an epoch refers to them; None without."""
 
     def is_ready(self) -> bool:
         """Return True if an epoch can be begun without waiting."""

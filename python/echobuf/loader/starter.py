@@ -24,7 +24,6 @@ from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.states import Positions, Snapshots
 from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import (
-    EpochForwarder,
     Upstream,
     UpstreamStart,
     begin_upstream,
@@ -38,7 +37,6 @@ class EpochStarter:
 
     Args:
         upstream: that is iterated.
-        setter: passes the number of an epoch that begins ahead on to upstream.
         plan: of the buffer.
         adapter: to the framework of the loader.
         reader: makes examples of what upstream yields.
@@ -53,13 +51,11 @@ class EpochStarter:
     def __init__(
         self,
         upstream: Upstream,
-        setter: EpochForwarder,
         plan: Plan,
         adapter: Adapter,
         reader: Reader,
     ) -> None:
         self._upstream = upstream
-        self._epoch_setter = setter
         self._plan = plan
         self._adapter = adapter
         self._reader = reader
@@ -200,7 +196,7 @@ class EpochStarter:
             return self.early is not None
         if not self._reader.is_ready():
             return False
-        self._epoch_setter.set_next(number)
+        self._upstream.epochs.set_next(number)
         try:
             start = self._start(None)
         except UpstreamError:
@@ -241,7 +237,7 @@ class EpochStarter:
     # ---- the parts of it
 
     def _start(self, state: UpstreamState | None) -> UpstreamStart:
-        self._epoch_setter.note_epochs()
+        self._upstream.epochs.note_epochs()
         looks_ahead = self._plan.ragged is not None and not self._plan.batched
         args = (
             self._upstream,
@@ -361,15 +357,7 @@ class EpochStarter:
                     self._batch_decoder,
                     number,
                     resume,
-                    self._epoch_setter.number,
+                    self._upstream.epochs.number,
                 ),
             )
-        return EpochFeed(
-            number,
-            resume,
-            buffer,
-            feeder,
-            positions=feeder.positions,
-            pool=self._reader.pool,
-            describe_wait=self._reader.describe_wait,
-        )
+        return EpochFeed(number, resume, buffer, feeder, reader=self._reader)

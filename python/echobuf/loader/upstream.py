@@ -64,10 +64,17 @@ class UpstreamStart:
 
 
 class Upstream:
-    """An iterable, and whether it has another epoch to give."""
+    """An iterable that is begun for each epoch, if it has another one to give.
+
+    Attributes:
+        iterable: the same.
+        stateful: the iterable, if it has a state that says where it is; else None.
+        epochs: passes numbers of epochs on to it.
+    """
 
     def __init__(self, iterable: Iterable[Any]) -> None:
         self.iterable = iterable
+        self.epochs = EpochForwarder(iterable)
         self.stateful = as_stateful(iterable)
         self._is_begun = False
         self._last: weakref.ref[Any] | None = None  # the iterator of the last epoch

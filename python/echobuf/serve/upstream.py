@@ -15,7 +15,6 @@ from echobuf.loader.ragged import BatchDecoder
 from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
 from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import (
-    EpochForwarder,
     Upstream,
     UpstreamStart,
     begin_upstream,
@@ -74,7 +73,6 @@ class ServerUpstream:
         upstream, self.reader = choice.upstream, choice.reader
         self._batched = source.yields_batches(upstream) if batched is None else batched
         self._upstream = Upstream(upstream)
-        self._epoch_setter = EpochForwarder(upstream)
         self._ragged = ragged
         self._window = window
         self._batch_decoder: BatchDecoder | None = None  # from the first item on
@@ -133,7 +131,7 @@ class ServerUpstream:
             UpstreamError: upstream raises, or gives no further epoch.
         """
         try:
-            self._epoch_setter.set(number)
+            self._upstream.epochs.set(number)
         except Exception as error:
             raise UpstreamError(
                 f"`set_epoch({number})` of upstream raised {describe(error)}"
@@ -173,7 +171,7 @@ class ServerUpstream:
             skipped,
             self._batched,
             batch_decoder=self._batch_decoder,
-            told=self._epoch_setter.number,
+            told=self._upstream.epochs.number,
         )
         with enough("the upstream of a server", "make `num_workers` smaller"):
             feeder = self.reader.feed(ring, request)  # type: ignore[arg-type]
