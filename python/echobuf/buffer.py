@@ -12,16 +12,11 @@ from echobuf._engine.engine import Engine
 from echobuf._engine.producing import Producing
 from echobuf._engine.resumable import Resumable
 from echobuf._engine.waits import show_fresh
+from echobuf.arguments import Factor, RaggedForm, Unit, check_epoch, show_factor
 from echobuf.errors import SpecError
-from echobuf.options import (
-    Factor,
-    Unit,
-    check_epoch,
-    check_options,
-    show_factor,
-)
+from echobuf.option import BUFFER
+from echobuf.options import check_options, takes_options
 from echobuf.progress import current, watching
-from echobuf.ragged_options import RaggedForm
 from echobuf.resources import Uncopied
 from echobuf.spec import describe, make_structure
 from echobuf.stats import Stats, make_stats
@@ -108,6 +103,7 @@ class EchoBuffer(Producing, Resumable, Uncopied):
     _shared = False  # whether the slots lie where other processes can write them
     _borrowed: _core.BorrowedSlots | None = None  # slots that another process writes
 
+    @takes_options(BUFFER)
     def __init__(  # noqa: PLR0913 - what users may say of a buffer
         self,
         spec: Any,
@@ -132,32 +128,16 @@ class EchoBuffer(Producing, Resumable, Uncopied):
         overlong: Literal["error", "cut"] = "error",
         with_info: bool = False,
         max_staleness: int | None = None,
-    ) -> None:
-        options = check_options(
-            batch_size=batch_size,
-            window=window,
-            factor=factor,
-            max_factor=max_factor,
-            unit=unit,
-            device=device,
-            seed=seed,
-            transform=transform,
-            prefetch=prefetch,
-            drop_last=drop_last,
-            max_bytes=max_bytes,
-            payload_bytes=payload_bytes,
-            ragged=ragged,
-            pad_value=pad_value,
-            pad_to=pad_to,
-            max_rows=max_rows,
-            pack_to=pack_to,
-            overlong=overlong,
-            with_info=with_info,
-            max_staleness=max_staleness,
-        )
+    ) -> None: ...
+
+    def _set_up(self, spec: Any, **arguments: Any) -> None:
         engine = Engine(
-            spec, options, transform, shared=self._shared, borrowed=self._borrowed
+            spec,
+            check_options(**arguments),
+            shared=self._shared,
+            borrowed=self._borrowed,
         )
+        options = engine.options
         self._engine = engine
         # The next are called for every example and batch: one lookup each.
         self._core = engine.core
@@ -166,19 +146,19 @@ class EchoBuffer(Producing, Resumable, Uncopied):
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
         lead = () if options.whole_batches else (options.batch_size,)
         self._full_length = (lead + engine.output.spec.fields[0].shape)[0]
-        if options.ragged.max_rows is not None:
+        if options.max_rows is not None:
             self._full_length = -1  # any number of examples
 
     def __repr__(self) -> str:
         engine = self._engine
         options = engine.options
-        size = options.show_size(options.batch_size)
-        staleness = options.max_staleness
-        expiry = "" if staleness is None else f", max_staleness={staleness}"
+        size, stale = options.show_size(options.batch_size), ""
+        if options.max_staleness is not None:
+            stale = f", max_staleness={options.max_staleness}"
         return (
             f"EchoBuffer({describe(engine.spec)}, {size}window={options.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
-            f"device={options.device!r}{expiry}{engine.output.show()})"
+            f"device={options.device!r}{stale}{engine.output.show()})"
         )
 
     # ---- downstream

@@ -156,7 +156,7 @@ class HostBackend:
             self._drawn,
             layout,
             [array.ctypes.data for array in drawn],
-            packs=self._options.ragged.pack_to is not None,
+            packs=self._options.packs,
         )
         code, count, needed = self.core.next_rows(memory, ids, layout.room, timeout)
         if code == _core.RESIZE:
@@ -241,7 +241,7 @@ def make_backend(
     )
     if options.device == "cpu":
         return HostBackend(spec, output, options, core_options)
-    if options.ragged.pack_to is not None:
+    if options.packs:
         from echobuf.cuda.packed_backend import PackedCudaBackend
 
         return PackedCudaBackend(spec, output, options, core_options)
@@ -266,18 +266,10 @@ def make_core_options(
     """Return the options in the core's form; nothing is allocated."""
     return _core.BufferOptions(
         leaves=[ragged.core_leaf(field) for field in spec.fields],
-        ragged=options.whole_batches,
-        batch_size=options.batch_size,
-        window=options.window,
-        factor=options.ratio,
-        max_factor=options.max_factor,
-        seed=options.seed,
         epoch=epoch,
-        drop_last=options.drop_last,
-        prefetch=options.prefetch,
         shared=shared,
         borrowed=borrowed,
         output=list(output.plans),
-        max_staleness=-1 if options.max_staleness is None else options.max_staleness,
+        **options.in_core(),
         **ragged.core_arguments(spec, output, options),
     )

@@ -16,6 +16,7 @@ from echobuf._engine.output import (
 )
 from echobuf._engine.termination import Termination
 from echobuf._engine.versions import Versions, check_versions, other_count
+from echobuf.arguments import check_timeout
 from echobuf.errors import (
     CapacityError,
     EchobufError,
@@ -24,7 +25,7 @@ from echobuf.errors import (
     StateError,
 )
 from echobuf.metadata import warn_of_lost
-from echobuf.options import Options, check_timeout
+from echobuf.options import Options
 from echobuf.spec import (
     check_batch_axis,
     check_example_axes,
@@ -52,7 +53,6 @@ class Engine:
     Args:
         spec: pytree of one example (of one whole batch with `unit="batch"`).
         options: the buffer's, checked.
-        transform: as for `EchoBuffer`.
         shared: the slots lie in memory that worker processes can write.
         borrowed: slots that another process writes, in place of slots of its own.
 
@@ -83,7 +83,6 @@ class Engine:
         self,
         spec: Any,
         options: Options,
-        transform: Any,
         *,
         shared: bool = False,
         borrowed: _core.BorrowedSlots | None = None,
@@ -98,7 +97,7 @@ class Engine:
         self.epoch = 0
         self._is_first = True  # what is put next, where the core does not take it
         self.output = make_output_spec(
-            self.spec, transform, whole=options.whole_batches
+            self.spec, options.transform, whole=options.whole_batches
         )
         ragged.check_output(self.spec, self.output, options)
         check_partners(self.output, options)
@@ -128,7 +127,6 @@ class Engine:
             describe(self.spec),
             self.output.chains,
             self.output.numbers,
-            is_ragged=self.spec.is_ragged,
         )
 
     @property

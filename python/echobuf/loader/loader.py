@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from echobuf.arguments import check_bool
+from echobuf.arguments import Factor, Unit, check_epoch
 from echobuf.errors import EchobufError
 from echobuf.loader.attributes import DataLoaderLike
 from echobuf.loader.epoch import weakly
@@ -18,7 +18,8 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.readers import Reader, choose_reader, is_attached
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import EpochForwarder, Upstream
-from echobuf.options import Factor, Unit, check_epoch
+from echobuf.option import BUFFER, LOADER
+from echobuf.options import check_each, takes_options
 from echobuf.workers.settings import Context, check_workers
 
 _LEAVE_S = 1.0
@@ -144,6 +145,7 @@ class EchoLoader(DataLoaderLike):
         (25,) int64
     """
 
+    @takes_options(LOADER)
     def __init__(  # noqa: PLR0913 - what users may say of a loader
         self,
         upstream: Iterable[Any],
@@ -176,65 +178,38 @@ class EchoLoader(DataLoaderLike):
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
         with_info: bool = False,
-    ) -> None:
+    ) -> None: ...
+
+    def _set_up(self, upstream: Iterable[Any], **arguments: Any) -> None:
+        arguments |= check_each(arguments, LOADER, beside=BUFFER)
         adapter = self._adapter()
-        workers = check_workers(
-            num_workers,
-            multiprocessing_context,
-            worker_init_fn,
-            max_restarts,
-            unit=unit,
-            batched=batched,
-            in_order=in_order,
-            seed=seed,
-        )
+        workers = check_workers(**arguments)
         self._choice = choice = choose_reader(
             upstream,
             adapter,
             workers,
-            sampler=sampler,
-            batch_size=batch_size,
-            batched=batched,
-            unit=unit,
-            overlap_epochs=overlap_epochs,
+            sampler=arguments["sampler"],
+            batch_size=arguments["batch_size"],
+            batched=arguments["batched"],
+            unit=arguments["unit"],
+            overlap_epochs=arguments["overlap_epochs"],
         )
         source = choice.upstream
         self._upstream = Upstream(source)
         setter = EpochForwarder(source)
-        overlap = check_bool("overlap_epochs", overlap_epochs)
         self._plan = Plan(
             source,
-            batched=batched,
             default=adapter.yields_batches(source),
-            length=length,
-            arguments={
-                "batch_size": batch_size,
-                "window": window,
-                "factor": factor,
-                "max_factor": max_factor,
-                "unit": unit,
-                "device": device,
-                "seed": seed,
-                "transform": transform,
-                "prefetch": prefetch,
-                "drop_last": drop_last,
-                "max_bytes": max_bytes,
-                "payload_bytes": payload_bytes,
-                "ragged": ragged,
-                "pad_value": pad_value,
-                "pad_to": pad_to,
-                "max_rows": max_rows,
-                "pack_to": pack_to,
-                "overlong": overlong,
-                "with_info": with_info,
-            },
+            arguments=arguments,
             make=choice.make,
         )
         self._plan.see_first = weakly(self._see_first_batch, lambda: None)
         self._starter = EpochStarter(
             self._upstream, setter, self._plan, adapter, choice.reader
         )
-        self._epochs = Epochs(self._starter, setter, overlap=overlap)
+        self._epochs = Epochs(
+            self._starter, setter, overlap=arguments["overlap_epochs"]
+        )
         self._is_attached = is_attached(upstream)
         self._closing = threading.RLock()
         self._is_released = False

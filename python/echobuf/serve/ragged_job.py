@@ -73,7 +73,7 @@ def misfit_error(engine: Engine, reader: _core.RingReader) -> EchobufError:
         )
         error.__cause__ = cause
         return error
-    pack_to = engine.options.ragged.pack_to
+    pack_to = engine.options.pack_to
     if kind == _core.MISFIT_LENGTH:
         return ItemError(
             f"an example of the server has {size:,} rows; `pack_to` is {pack_to}. Make "

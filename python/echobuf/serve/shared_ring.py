@@ -167,7 +167,7 @@ def ring_arguments(
 ) -> tuple[list[tuple[Any, Any]], tuple[int, int]]:
     """Return the leaves of a native ring, and its window and payload."""
     leaves = [(field.dtype, field.shape) for field in spec.fields]
-    return leaves, (options.window, options.ragged.payload_bytes or 0)
+    return leaves, (options.window, options.payload_bytes or 0)
 
 
 def _open_file(spill: Any, needed: int) -> int:

@@ -232,7 +232,7 @@ def _has_dtype(field: Field) -> bool:
 
 def _check_padding(engine: Engine, dtypes: list[torch.dtype | None]) -> None:
     """Refuse padding whose bits, in an integer that stands for a dtype, are others."""
-    given = engine.options.ragged.pad_value
+    given = engine.options.pad_value
     for dtype, field, path in zip(
         dtypes, engine.spec.fields, engine.spec.paths, strict=True
     ):

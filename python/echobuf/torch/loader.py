@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from echobuf import state
-from echobuf.arguments import check_int
+from echobuf.arguments import Factor, Unit
 from echobuf.errors import OptionError
 from echobuf.loader.items import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.ragged import RaggedRequest
-from echobuf.loader.signature import declared, documented
-from echobuf.options import Factor, Unit
+from echobuf.loader.signature import documented
+from echobuf.option import LOADER, TORCH
+from echobuf.options import check_each, takes_options
 from echobuf.state import State
 from echobuf.torch.adapter import TorchAdapter, check_nested
 from echobuf.workers.settings import Context
@@ -116,7 +117,7 @@ class EchoLoader(_EchoLoader):
         (torch.Size([16, 3]), torch.int64)
     """
 
-    @declared
+    @takes_options(TORCH)
     def __init__(  # noqa: PLR0913 - what users may say of a loader
         self,
         upstream: Iterable[Any],
@@ -154,41 +155,29 @@ class EchoLoader(_EchoLoader):
         ahead: int = 4,
     ) -> None: ...
 
-    def _set_up(
-        self,
-        upstream: Iterable[Any],
-        *,
-        uneven: Any,
-        group: Any,
-        ahead: Any,
-        ragged: Any,
-        **arguments: Any,
-    ) -> None:
-        if uneven not in (None, "drop", "pad"):
-            raise OptionError(
-                f"`uneven` is {uneven!r}; it must be 'drop', 'pad' or None."
-            )
+    def _set_up(self, upstream: Iterable[Any], **arguments: Any) -> None:
+        of_ranks = check_each(arguments, TORCH, beside=LOADER)
+        uneven, group = of_ranks["uneven"], of_ranks["group"]
         if group is not None and uneven is None:
             raise OptionError(
                 "`group` is given, but `uneven` is not, without which ranks know "
                 "nothing of each other: say uneven='drop' or uneven='pad'."
             )
-        check_int("ahead", ahead, 1, 1024)
         if uneven is not None and arguments["in_order"] is False:
             raise OptionError(
                 f"`uneven` is {uneven!r} and `in_order` is False; a state of several "
                 "ranks does not hold what has entered on each. Leave one of them out."
             )
-        request = RaggedRequest(ragged)
+        request = RaggedRequest(arguments["ragged"])
         self._nested = request.form == "nested"
         if self._nested:
-            ragged = check_nested(request, arguments)
+            arguments["ragged"] = check_nested(request, arguments)
         self._ranks: RankCoordinator | None = None
-        super().__init__(upstream, ragged=ragged, **arguments)
+        super()._set_up(upstream, **arguments)
         if uneven is not None:
             from echobuf.ranks.coordinator import RankCoordinator
 
-            self._ranks = RankCoordinator(group, uneven, ahead)
+            self._ranks = RankCoordinator(group, uneven, of_ranks["ahead"])
             self._write_length()
 
     @property
