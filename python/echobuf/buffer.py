@@ -37,17 +37,17 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             least `batch_size` and `factor`.
         factor: how many times each fresh example is served: a number >= 1, or "auto",
             which echoes only while upstream is behind. With a fraction such as 2.5 it
-            is floor(factor) or ceil(factor) times, other examples get the extra use
-            in each epoch, and over ten epochs each example's mean is within 0.2 of it.
+            is floor(factor) or ceil(factor) times, other examples get the extra use in
+            each epoch, and over ten epochs each example's mean is within 0.2 of it.
         max_factor: the most that "auto" serves an example.
-        unit: "example" or "batch": what is put, echoed and shuffled.
+        unit: "example", or "batch" to echo whole batches as they are.
         device: where the window is: "cpu", "cuda" (the current device) or "cuda:N".
             Batches are NumPy arrays on the CPU and CuPy arrays on a CUDA device.
-        seed: with it, the order of `put`, `window` and `factor`, the order of draws is
-            fixed (an int from 0 to 2**64 - 1).
-        transform: a mapping from leaves to lists of operations of
-            `echobuf.transforms`, which run inside the draw: each echo is augmented
-            anew. It says what batches are made of: docs/transforms.md.
+        seed: with it, the order of fresh examples, `window` and `factor`, the order of
+            draws is fixed (an int from 0 to 2**64 - 1).
+        transform: a mapping from leaves to lists of operations of `echobuf.transforms`,
+            which run inside the draw: each echo is augmented anew. It says what batches
+            are made of: docs/transforms.md.
         prefetch: batches that a native thread assembles ahead; on a CUDA device, where
             examples are uploaded ahead anyhow, it does nothing.
         drop_last: leave out a last batch that is shorter than `batch_size`.
@@ -59,10 +59,10 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             `window * max_length` rows, for each example of a whole batch. An example (a
             whole batch with `unit="batch"`) may have as many bytes as a segment's
             share, `payload_bytes // ceil(factor)`.
-        ragged: the form of ragged leaves in batches: "packed" for `echobuf.Ragged`,
-            "padded" for `echobuf.Padded`.
-        pad_value: fills up padding: a number that the dtypes hold, or a pytree like the
-            spec with a number for each ragged leaf.
+        ragged: the form of ragged leaves in batches: "packed" (the default) for
+            `echobuf.Ragged`, "padded" for `echobuf.Padded`.
+        pad_value: fills up padding: a number that the dtypes hold, or a pytree like an
+            example with a number for each ragged leaf.
         pad_to: makes the length of padded arrays, or the rows of packed ones, a
             multiple of it.
         max_rows: in place of `batch_size`: a batch is as many draws as have at most so
@@ -76,8 +76,8 @@ class EchoBuffer(Producing, Resumable, Uncopied):
         with_info: each batch is a tuple `(batch, info)`, where `info`, a `BatchInfo`,
             says which fresh examples it holds, and which use of them this is.
         max_staleness: once an example was put with version v, examples with versions
-            below v - `max_staleness` are drawn no more. Batches are then drawn when
-            they are asked for: `prefetch` does nothing.
+            below v - `max_staleness` are drawn no more. With this, batches are drawn
+            when they are asked for: `prefetch` does nothing.
 
     Raises:
         SpecError: the spec is empty or has leaves that cannot be stored.

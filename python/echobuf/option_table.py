@@ -24,7 +24,7 @@ class OptionTable:
     """The rows, in the order of signatures."""
 
     batch_size = Option(
-        Check("an int >= 1; None as the entry says", read_size),
+        Check("an int >= 1, or None", read_size),
         "int | None",
         None,
         core="batch_size",
@@ -76,6 +76,15 @@ class OptionTable:
                 "(window // ceil(factor)).",
             ),
         },
+    )
+    max_factor = Option(
+        integer(1, 2**31 - 1),
+        "int",
+        8,
+        core="max_factor",
+        state="always",
+        to_state=lambda most, options: most if options.factor is None else None,
+        doc='the most that "auto" serves an example.',
     )
     unit = Option(
         choice("example", "batch"),
@@ -140,7 +149,7 @@ class OptionTable:
         "timing; a state goes on exactly with what had entered.",
     )
     multiprocessing_context = Option(
-        anything("'spawn', 'forkserver', or such a context"),
+        anything("'spawn', 'forkserver', such a context, or None"),
         "Context",
         None,
         has=("loaders",),
@@ -161,15 +170,6 @@ class OptionTable:
         has=("loaders",),
         doc="workers that may die in an epoch and be started again, with the examples "
         "that they had not finished; one more is an `UpstreamError`.",
-    )
-    max_factor = Option(
-        integer(1, 2**31 - 1),
-        "int",
-        8,
-        core="max_factor",
-        state="always",
-        to_state=lambda most, options: most if options.factor is None else None,
-        doc='the most that "auto" serves an example.',
     )
     device = Option(
         Check("'cpu', 'cuda' or 'cuda:N'", lambda _, device: check_device(device)),
@@ -202,7 +202,7 @@ class OptionTable:
         "draws is fixed (an int from 0 to 2**64 - 1).",
     )
     transform = Option(
-        Check("a mapping from leaves to lists of operations", read_transform),
+        Check("a mapping from leaves to lists of operations, or None", read_transform),
         "Any",
         None,
         state="always",

@@ -215,7 +215,6 @@ def make_backend(
     spec: Spec,
     output: OutputSpec,
     options: Options,
-    epoch: int,
     *,
     shared: bool = False,
     borrowed: _core.BorrowedSlots | None = None,
@@ -226,7 +225,6 @@ def make_backend(
         spec: of one example, or of one whole batch.
         output: of batches.
         options: the buffer's.
-        epoch: the first.
         shared: the slots lie in memory that worker processes can write.
         borrowed: slots of a server, which the window uses in place of slots that it
             allocates.
@@ -237,7 +235,7 @@ def make_backend(
     """
     capacity.check_size(spec, options)
     core_options = make_core_options(
-        spec, output, options, epoch, shared=shared, borrowed=borrowed
+        spec, output, options, shared=shared, borrowed=borrowed
     )
     if options.device == "cpu":
         return HostBackend(spec, output, options, core_options)
@@ -258,7 +256,6 @@ def make_core_options(
     spec: Spec,
     output: OutputSpec,
     options: Options,
-    epoch: int = 0,
     *,
     shared: bool = False,
     borrowed: _core.BorrowedSlots | None = None,
@@ -266,7 +263,6 @@ def make_core_options(
     """Return the options in the core's form; nothing is allocated."""
     return _core.BufferOptions(
         leaves=[ragged.core_leaf(field) for field in spec.fields],
-        epoch=epoch,
         shared=shared,
         borrowed=borrowed,
         output=list(output.plans),

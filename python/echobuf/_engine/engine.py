@@ -107,7 +107,6 @@ class Engine:
             self.spec,
             self.output,
             options,
-            self.epoch,
             # Workers write rows into memory of their own.
             shared=shared and not self.spec.is_ragged,
             borrowed=borrowed,

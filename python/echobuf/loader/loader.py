@@ -61,8 +61,8 @@ class EchoLoader(DataLoaderLike):
         upstream: an iterable of examples or of batches, such as a DataLoader; or a
             `ray.data.Dataset`, or one trainer's shard of it, which is read in batches
             of `batch_size`.
-        batch_size: examples in a batch. With `batched=True` it is that of the first
-            batch by default; left out with `unit="batch"`.
+        batch_size: examples in a batch; left out with `unit="batch"`. With
+            `batched=True` it is by default that of the first batch.
         window: examples (batches with `unit="batch"`) that one shuffled pass covers; at
             least `batch_size` and `factor`. Left out, it is 32 batches, rounded up to a
             multiple of ceil(factor) batches.
@@ -71,17 +71,18 @@ class EchoLoader(DataLoaderLike):
             other examples the extra use in each epoch, and `len(loader)` is that of the
             epoch that is running, or comes next; `batch_size` is then at most
             floor(factor) * (window // ceil(factor)).
-        unit: "example", or "batch" to echo the batches of upstream as they are.
+        max_factor: the most that "auto" serves an example.
+        unit: "example", or "batch" to echo whole batches as they are.
         batched: whether upstream yields batches (examples stacked on axis 0). By
             default True with `unit="batch"`, for a DataLoader that makes batches, and
             for Ray.
         length: how many examples (batches with `unit="batch"`) upstream yields, where
             it does not say; for `len(loader)`.
         overlap_epochs: begin the next epoch's upstream as soon as all examples of this
-            one have entered the window, so that short epochs do not pay for filling
-            and draining it. `iter(upstream)` and its first `next` then run inside a
-            `next` of this epoch; what is set between epochs (a sampler's epoch) comes
-            too late for them; and one epoch more is begun than is used.
+            one have entered the window, so that short epochs do not pay for filling and
+            draining it. `iter(upstream)` and its first `next` then run inside a `next`
+            of this epoch; what is set between epochs (a sampler's epoch) comes too late
+            for them; and one epoch more is begun than is used.
         sampler: for a map-style `upstream` (`__getitem__`, `__len__`): the indices of
             an epoch's examples, in order, iterated anew in each epoch.
         num_workers: processes that make examples of a map-style `upstream` and write
@@ -95,18 +96,18 @@ class EchoLoader(DataLoaderLike):
         worker_init_fn: called in each with its number, before its first example.
         max_restarts: workers that may die in an epoch and be started again, with the
             examples that they had not finished; one more is an `UpstreamError`.
-        max_factor: the most that "auto" serves an example.
         device: where the window is: "cpu", "cuda" (the current device) or "cuda:N".
-        seed: with it, the order of upstream, `window` and `factor`, the order of draws
-            is fixed (an int from 0 to 2**64 - 1).
-        transform: a mapping from leaves to lists of operations of
-            `echobuf.transforms`, which run inside the draw: each echo is augmented
-            anew.
+        seed: with it, the order of fresh examples, `window` and `factor`, the order of
+            draws is fixed (an int from 0 to 2**64 - 1).
+        transform: a mapping from leaves to lists of operations of `echobuf.transforms`,
+            which run inside the draw: each echo is augmented anew. It says what batches
+            are made of: docs/transforms.md.
         prefetch: batches that a native thread assembles ahead; on a CUDA device, where
             examples are uploaded ahead anyhow, it does nothing.
         drop_last: leave out a last batch that is shorter than `batch_size`.
         max_bytes: the most memory that the buffer may take on its device: its ring,
-            batches made ahead, and batch memory kept for the next batch.
+            batches made ahead, and batch memory kept for the next batch. Batches that
+            you hold are yours.
         payload_bytes: makes leaves ragged whose length on axis 0 varies: the most bytes
             that these take in the window, all of them together, without padding. An
             example (a whole batch with `unit="batch"`) may have as many as a segment's
@@ -153,6 +154,7 @@ class EchoLoader(DataLoaderLike):
         batch_size: int | None = None,
         window: int | None = None,
         factor: Factor = "auto",
+        max_factor: int = 8,
         unit: Unit = "example",
         batched: bool | None = None,
         length: int | None = None,
@@ -163,7 +165,6 @@ class EchoLoader(DataLoaderLike):
         multiprocessing_context: Context = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         max_restarts: int = 3,
-        max_factor: int = 8,
         device: str = "cpu",
         seed: int = 0,
         transform: Any = None,

@@ -85,19 +85,19 @@ class EchoLoader(_EchoLoader):
 
     Args:
         upstream: an iterable, or a DataLoader.
+        device: where the window is, and the tensors of batches: "cpu", "cuda" (the
+            current device), "cuda:N", or such a `torch.device`.
+        ragged: the form of ragged leaves in batches: "packed" (the default) for
+            `echobuf.Ragged`, "padded" for `echobuf.Padded`. Which leaves are ragged is
+            seen from the first items; or it is said, in a pytree like an example with
+            the form at ragged leaves and None at the others. In torch also "nested":
+            nested tensors with the layout `torch.jagged`, over the same memory.
         uneven: "drop": an epoch ends on all ranks with the one that ends first, and
             what the others have left is not served; "pad": with the one that ends last,
             and the others serve copies of their last batch. None: ranks know nothing of
             each other.
         group: the process group of the ranks; by default all of them.
         ahead: with `uneven`, batches that a rank draws ahead of those handed out.
-        ragged: the form of ragged leaves in batches: "packed" (the default) for
-            `echobuf.Ragged`, "padded" for `echobuf.Padded`, of tensors; "nested" for
-            nested tensors with the layout `torch.jagged`, over the same memory. Which
-            leaves are ragged is seen from the first items; or it is said, in a pytree
-            like an example with the form at ragged leaves and None at the others.
-        device: where the window is, and the tensors of batches: "cpu", "cuda" (the
-            current device), "cuda:N", or such a `torch.device`.
 
     Raises:
         OptionError: an argument is out of range, or there is no process group.
@@ -125,6 +125,7 @@ class EchoLoader(_EchoLoader):
         batch_size: int | None = None,
         window: int | None = None,
         factor: Factor = "auto",
+        max_factor: int = 8,
         unit: Unit = "example",
         batched: bool | None = None,
         length: int | None = None,
@@ -135,7 +136,6 @@ class EchoLoader(_EchoLoader):
         multiprocessing_context: Context = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         max_restarts: int = 3,
-        max_factor: int = 8,
         device: str | torch.device = "cpu",
         seed: int = 0,
         transform: Any = None,
