@@ -135,9 +135,9 @@ KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": Fa
 """Of the small buffer that many tests begin with."""
 
 
-def make(**kwargs: Any) -> echobuf.EchoBuffer:
+def make(kind: Callable[..., Any] = echobuf.EchoBuffer, **kwargs: Any) -> Any:
     """The small buffer, with other arguments where they are given."""
-    return echobuf.EchoBuffer(SPEC, **{**KWARGS, **kwargs})
+    return kind(SPEC, **{**KWARGS, **kwargs})
 
 
 class Worker(threading.Thread):

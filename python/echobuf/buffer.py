@@ -8,11 +8,10 @@ from threading import get_ident
 from typing import Any, Literal
 
 from echobuf import _core
-from echobuf._engine.engine import Engine
 from echobuf._engine.producing import Producing
 from echobuf._engine.resumable import Resumable
 from echobuf._engine.waits import show_fresh
-from echobuf.arguments import Factor, RaggedForm, Unit, check_epoch, show_factor
+from echobuf.arguments import Factor, RaggedForm, Unit, show_factor
 from echobuf.errors import SpecError
 from echobuf.option import BUFFER
 from echobuf.options import check_options, takes_options
@@ -131,34 +130,24 @@ class EchoBuffer(Producing, Resumable, Uncopied):
     ) -> None: ...
 
     def _set_up(self, spec: Any, **arguments: Any) -> None:
-        engine = Engine(
-            spec,
-            check_options(**arguments),
-            shared=self._shared,
-            borrowed=self._borrowed,
-        )
-        options = engine.options
-        self._engine = engine
-        # The next are called for every example and batch: one lookup each.
-        self._core = engine.core
-        self._draws = engine.draws
-        structure = make_structure(engine.output.spec.treespec)
+        options = check_options(**arguments)
+        self._assemble(spec, options, shared=self._shared, borrowed=self._borrowed)
+        structure = make_structure(self._output.spec.treespec)
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
         lead = () if options.whole_batches else (options.batch_size,)
-        self._full_length = (lead + engine.output.spec.fields[0].shape)[0]
+        self._full_length = (lead + self._output.spec.fields[0].shape)[0]
         if options.max_rows is not None:
             self._full_length = -1  # any number of examples
 
     def __repr__(self) -> str:
-        engine = self._engine
-        options = engine.options
-        size, stale = options.show_size(options.batch_size), ""
-        if options.max_staleness is not None:
-            stale = f", max_staleness={options.max_staleness}"
+        options = self._options
+        size = options.show_size(options.batch_size)
+        staleness = options.max_staleness
+        expiry = "" if staleness is None else f", max_staleness={staleness}"
         return (
-            f"EchoBuffer({describe(engine.spec)}, {size}window={options.window}, "
+            f"EchoBuffer({describe(self._spec)}, {size}window={options.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
-            f"device={options.device!r}{stale}{engine.output.show()})"
+            f"device={options.device!r}{expiry}{self._output.show()})"
         )
 
     # ---- downstream
@@ -202,7 +191,7 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             True
         """
         if timeout is not None:
-            timeout = self._engine.check_timeout(timeout)
+            timeout = self._check_timeout(timeout)
         self._drawn_by = get_ident()
         if out is not None:
             return self._next_into(out, timeout, stream)
@@ -211,7 +200,7 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             with self._watching():
                 leaves = self._next(None, stream)
         if not isinstance(leaves, list):
-            self._engine.termination.end_next(leaves)
+            self._termination.end_next(leaves)
         return self._unflatten(leaves)
 
     def _next(self, timeout: float | None, stream: Any) -> list[Any] | int:
@@ -224,11 +213,10 @@ class EchoBuffer(Producing, Resumable, Uncopied):
         return watching("batch", self._describe_fresh, current.slice_s or 0.0)
 
     def _describe_fresh(self) -> str:
-        engine = self._engine
+        fresh = show_fresh(self._options, self._termination.counts()[0])
         return (
-            "a batch of a buffer: "
-            f"{show_fresh(engine.options, engine.termination.counts()[0])}; put more, "
-            "or `close()` the buffer after the last one"
+            f"a batch of a buffer: {fresh}; put more, or `close()` the buffer after "
+            "the last one"
         )
 
     def before_replay(self, stream: Any = None, timeout: float | None = None) -> None:
@@ -266,16 +254,16 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             1
         """
         if timeout is not None:
-            timeout = self._engine.check_timeout(timeout)
+            timeout = self._check_timeout(timeout)
         code = self._draws.before_replay(stream, timeout)
         if code:
-            self._engine.termination.end_next(code)
+            self._termination.end_next(code)
 
     def _next_into(self, out: Any, timeout: float | None, stream: Any) -> Any:
         leaves = self._flatten_out(out)
         if leaves is None:
             try:
-                leaves = self._engine.output.spec.flatten(out, "out")
+                leaves = self._output.spec.flatten(out, "out")
             except SpecError:
                 self.ready()  # a buffer whose context was left says that first
                 raise
@@ -285,10 +273,10 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             with self._watching():
                 count = self._draws.next_into(leaves, None, stream)
         if count < 0:
-            self._engine.termination.end_next(-count)
+            self._termination.end_next(-count)
         if count == self._full_length:
             return out
-        return self._unflatten(self._engine.backend.ragged_out.first(leaves, count))
+        return self._unflatten(self._backend.ragged_out.first(leaves, count))
 
     def __iter__(self) -> Iterator[Any]:
         self.ready()  # raises if the context was left
@@ -297,30 +285,11 @@ class EchoBuffer(Producing, Resumable, Uncopied):
     def __next__(self) -> Any:
         return self.next_batch()
 
-    def ready(self) -> bool:
-        """Return True if `next_batch()` would return, or raise, without waiting.
-
-        While another thread draws, it would wait for that thread.
-        """
-        return self._engine.ready()
-
     # ---- life
-
-    def reset(self, epoch: int | None = None) -> None:
-        """Empty the buffer for another epoch, in the same memory, in another order.
-
-        The epoch ends as it stands: what was not served is given up, and a `put` that
-        waits raises `ClosedError`.
-
-        Args:
-            epoch: its number; by default the next one.
-        """
-        current = self._engine.epoch
-        self._engine.reset(current + 1 if epoch is None else check_epoch(epoch))
 
     def stats(self) -> Stats:
         """Return counts and times of this epoch."""
-        return make_stats(self._engine.raw_stats())
+        return make_stats(self._raw_stats())
 
     def __enter__(self) -> EchoBuffer:
         self.ready()  # raises if the context was left
@@ -328,26 +297,3 @@ class EchoBuffer(Producing, Resumable, Uncopied):
 
     def __exit__(self, *error: object) -> None:
         self._core.release()
-
-
-def next_within(buffer: EchoBuffer, seconds: float | None) -> Any:
-    """Return the next batch as `next_batch` does; None if none comes in time.
-
-    Args:
-        buffer: that is drawn from.
-        seconds: to wait for upstream at most; not checked.
-
-    Raises:
-        StopIteration, UpstreamError, StateError, ClosedError: as `next_batch`.
-    """
-    leaves = buffer._draws.next(seconds)  # noqa: SLF001 - its own module
-    if isinstance(leaves, list):
-        return buffer._unflatten(leaves)  # noqa: SLF001
-    if leaves != _core.TIMEOUT:
-        engine_of(buffer).termination.end_next(leaves)
-    return None
-
-
-def engine_of(buffer: EchoBuffer) -> Engine:
-    """Return the engine beneath a buffer."""
-    return buffer._engine  # noqa: SLF001 - its own module

@@ -19,12 +19,7 @@ from echobuf.spec import Spec, as_array, of_all_leaves
 Array = np.ndarray[Any, Any]
 
 
-Core = (
-    _core.Buffer
-    | _core.DeviceBuffer
-    | _core.RaggedDeviceBuffer
-    | _core.SharedRing
-)
+Core = _core.Buffer | _core.DeviceBuffer | _core.RaggedDeviceBuffer | _core.SharedRing
 CheckSizes = Callable[[list[Any], bool], None]
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from echobuf import state
 from echobuf.arguments import check_factor, check_int
-from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError
 from echobuf.loader import items, source
 from echobuf.loader.lengths import (
@@ -18,6 +17,7 @@ from echobuf.loader.lengths import (
     warn_of_count,
 )
 from echobuf.loader.ragged import BatchDecoder, RaggedRequest, find_batch_decoder
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.option import BUFFER
 from echobuf.options import Options, check_options, shared_of
 from echobuf.spec import make_spec
@@ -48,7 +48,7 @@ class Plan:
         *,
         default: bool,
         arguments: Mapping[str, Any],
-        make: Callable[..., EchoBuffer] = EchoBuffer,
+        make: Callable[..., LoaderBuffer] = LoaderBuffer,
     ) -> None:
         self._upstream = upstream
         self._make = make
@@ -79,7 +79,7 @@ class Plan:
         self.ragged: RaggedRequest | None = request if is_asked else None
         if is_asked:
             _check_ragged(arguments, self.options)
-        self._buffer: EchoBuffer | None = None
+        self._buffer: LoaderBuffer | None = None
         self._is_warned = False
         self.see_first: Callable[[], None] = lambda: None
 
@@ -131,7 +131,7 @@ class Plan:
 
     def make_buffer(
         self, first: Any, more: Iterator[Any], before: int | None = None
-    ) -> EchoBuffer:
+    ) -> LoaderBuffer:
         """Return the buffer for items like the first one of upstream.
 
         Args:
@@ -143,7 +143,7 @@ class Plan:
         self._first_batch.before = before
         spec = self._infer(first, more)
         self._buffer = self._make(spec, **self._arguments)
-        self.options = engine_of(self._buffer).options
+        self.options = self._buffer.options
         return self._buffer
 
     def _infer(self, first: Any, more: Iterator[Any]) -> Any:
@@ -338,7 +338,7 @@ class Plan:
     def sealed(self) -> state.State:
         """Return the arguments as they are kept in a state."""
         if self._buffer is not None:
-            return engine_of(self._buffer).arguments
+            return self._buffer.arguments
         arguments = state.arguments_of(self.options, None, None, None)
         is_awaited = self._first_batch.is_awaited
         is_learnt = is_awaited and not self._is_size_given
