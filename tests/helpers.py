@@ -15,6 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import echobuf
+from echobuf.option_table import OptionTable
 from equal_arrays import assert_equal
 from permutation_reference import permutation_key, permute
 from schedule_reference import (
@@ -42,7 +43,7 @@ def stable_id(value: object) -> str:
 
 def on_device() -> bool:
     """True if buffers are made on a simulated device by default."""
-    return echobuf.EchoBuffer.__init__.__kwdefaults__["device"] != "cpu"
+    return OptionTable.device.default != "cpu"
 
 
 def stack(ids: Sequence[int] | np.ndarray) -> dict[str, Any]:
@@ -134,9 +135,9 @@ KWARGS = {"batch_size": 4, "window": 12, "factor": 2, "seed": 3, "drop_last": Fa
 """Of the small buffer that many tests begin with."""
 
 
-def make(**kwargs: Any) -> echobuf.EchoBuffer:
+def make(kind: Callable[..., Any] = echobuf.EchoBuffer, **kwargs: Any) -> Any:
     """The small buffer, with other arguments where they are given."""
-    return echobuf.EchoBuffer(SPEC, **{**KWARGS, **kwargs})
+    return kind(SPEC, **{**KWARGS, **kwargs})
 
 
 class Worker(threading.Thread):

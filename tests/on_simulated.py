@@ -14,14 +14,13 @@ driver only, with `--stand-in`: a stand-in for CuPy over it.
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-import echobuf
+from echobuf.option_table import OptionTable
 from echobuf.testing import simulated_cuda
 
 _SETTINGS = "_hypothesis_internal_use_settings"  # where `@settings` leaves them
@@ -77,18 +76,12 @@ def _seed_of(item: pytest.Item) -> int | None:
 
 @contextlib.contextmanager
 def _on_device(seed: int, config: pytest.Config) -> Generator[None]:
-    classes = [echobuf.EchoBuffer, echobuf.EchoLoader]
-    for name in ("echobuf.jax", "echobuf.torch"):
-        if name in sys.modules:
-            classes.append(sys.modules[name].EchoLoader)
     with _device(seed, config):
-        for made in classes:
-            made.__init__.__kwdefaults__["device"] = "cuda"
+        OptionTable.device.default = "cuda"
         try:
             yield
         finally:
-            for made in classes:
-                made.__init__.__kwdefaults__["device"] = "cpu"
+            OptionTable.device.default = "cpu"
 
 
 def _device(seed: int, config: pytest.Config) -> contextlib.AbstractContextManager[Any]:

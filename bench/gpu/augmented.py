@@ -8,7 +8,6 @@ import numpy as np
 
 from ask import Settings
 from echobuf import transforms as t
-from echobuf.buffer import engine_of
 from place import Place
 from window import Draw, Window
 
@@ -34,7 +33,7 @@ class AugmentedWindow(Window):
         return {
             "image": (
                 (3, size, size),
-                engine_of(self.buffer).output.spec.fields[0].dtype,
+                self.buffer.output.spec.fields[0].dtype,
             )
         }
 

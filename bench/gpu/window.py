@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ask import Settings
-from echobuf import EchoBuffer, Field
+from echobuf import Field
 from echobuf.cli.bench.candidates.records import Records, check_batch, make_records
+from echobuf.loader_buffer import LoaderBuffer
 from place import Place
 
 FACTOR = 8
@@ -49,7 +50,7 @@ class Window:
         window = settings["records"]
         if window % FACTOR:
             raise ValueError(f"{settings}: uneven segments")
-        self.buffer = EchoBuffer(
+        self.buffer = LoaderBuffer(
             {n: Field(a.shape[1:], a.dtype) for n, a in self.records.items()},
             batch_size=settings["batch"],
             window=window,

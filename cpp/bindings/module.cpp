@@ -18,6 +18,7 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
   register_permutation(m);
   register_schedule(m);
   register_transforms(m);
+  register_options(m);
   register_buffer(m);
   register_device(m);
   register_workers(m);

@@ -6,6 +6,7 @@
 void register_buffer(pybind11::module_& m);
 void register_cpu(pybind11::module_& m);
 void register_device(pybind11::module_& m);
+void register_options(pybind11::module_& m);
 void register_permutation(pybind11::module_& m);
 void register_schedule(pybind11::module_& m);
 void register_serve(pybind11::module_& m);

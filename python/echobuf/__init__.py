@@ -62,7 +62,7 @@ def warmup(device: str = "cpu") -> None:
     Examples:
         >>> echobuf.warmup()  # on the CPU there is nothing to compile
     """
-    from echobuf.options import check_device
+    from echobuf.arguments import check_device
 
     name = check_device(device)
     if name != "cpu":

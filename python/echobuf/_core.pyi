@@ -78,36 +78,20 @@ class AutoSchedule:
     def advance(self, committed: int, *, held_back: bool, ended: bool) -> str: ...
 
 class BufferOptions:
-    def __init__(
-        self,
-        *,
-        leaves: list[tuple[np.dtype[Any], tuple[int | None, ...]]],
-        ragged: bool,
-        batch_size: int,
-        window: int,
-        factor: tuple[int, int] | None,
-        max_factor: int,
-        seed: int,
-        epoch: int,
-        drop_last: bool,
-        prefetch: int,
-        shared: bool,
-        borrowed: BorrowedSlots | None,
-        output: list[tuple[int, ChainPlan | None]],
-        rows: list[RowsPlan | None] = ...,
-        row_pads: list[bytes] = ...,
-        payload_bytes: int = 0,
-        max_lengths: list[int] = ...,
-        form: str = "packed",
-        pad_to: int = 1,
-        pad_values: list[bytes] = ...,
-        max_rows: int = 0,
-        pack_to: int = 0,
-        cut: bool = False,
-        examples: int = 0,
-        echoes: bool = False,
-        max_staleness: int = -1,
-    ) -> None: ...
+    """Options by the names in options.hpp, and what leaves are; None for the default.
+
+    Args:
+        leaves: of what is put: dtypes and shapes.
+        max_lengths: of these, the most rows; 0 for any number.
+        pad_values: of these, one item.
+        output: of each leaf of batches, the number of the leaf that it is made of, or
+            `NO_FIELD`, and its plan.
+        rows: of each, its plan where it is made of rows.
+        row_pads: of each, one item.
+        borrowed: slots of another process.
+    """
+
+    def __init__(self, **options: Any) -> None: ...
     idle: int
     def needs(self) -> tuple[int, int, int, int, int]:
         """Slots, bytes a slot, batches held, bytes a batch."""

@@ -8,20 +8,14 @@ from threading import get_ident
 from typing import Any, Literal
 
 from echobuf import _core
-from echobuf._engine.engine import Engine
 from echobuf._engine.producing import Producing
 from echobuf._engine.resumable import Resumable
 from echobuf._engine.waits import show_fresh
+from echobuf.arguments import Factor, RaggedForm, Unit, show_factor
 from echobuf.errors import SpecError
-from echobuf.options import (
-    Factor,
-    Unit,
-    check_epoch,
-    check_options,
-    show_factor,
-)
+from echobuf.option import BUFFER
+from echobuf.options import check_options, takes_options
 from echobuf.progress import current, watching
-from echobuf.ragged_options import RaggedForm
 from echobuf.resources import Uncopied
 from echobuf.spec import describe, make_structure
 from echobuf.stats import Stats, make_stats
@@ -42,17 +36,17 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             least `batch_size` and `factor`.
         factor: how many times each fresh example is served: a number >= 1, or "auto",
             which echoes only while upstream is behind. With a fraction such as 2.5 it
-            is floor(factor) or ceil(factor) times, other examples get the extra use
-            in each epoch, and over ten epochs each example's mean is within 0.2 of it.
+            is floor(factor) or ceil(factor) times, other examples get the extra use in
+            each epoch, and over ten epochs each example's mean is within 0.2 of it.
         max_factor: the most that "auto" serves an example.
-        unit: "example" or "batch": what is put, echoed and shuffled.
+        unit: "example", or "batch" to echo whole batches as they are.
         device: where the window is: "cpu", "cuda" (the current device) or "cuda:N".
             Batches are NumPy arrays on the CPU and CuPy arrays on a CUDA device.
-        seed: with it, the order of `put`, `window` and `factor`, the order of draws is
-            fixed (an int from 0 to 2**64 - 1).
-        transform: a mapping from leaves to lists of operations of
-            `echobuf.transforms`, which run inside the draw: each echo is augmented
-            anew. It says what batches are made of: docs/transforms.md.
+        seed: with it, the order of fresh examples, `window` and `factor`, the order of
+            draws is fixed (an int from 0 to 2**64 - 1).
+        transform: a mapping from leaves to lists of operations of `echobuf.transforms`,
+            which run inside the draw: each echo is augmented anew. It says what batches
+            are made of: docs/transforms.md.
         prefetch: batches that a native thread assembles ahead; on a CUDA device, where
             examples are uploaded ahead anyhow, it does nothing.
         drop_last: leave out a last batch that is shorter than `batch_size`.
@@ -64,10 +58,10 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             `window * max_length` rows, for each example of a whole batch. An example (a
             whole batch with `unit="batch"`) may have as many bytes as a segment's
             share, `payload_bytes // ceil(factor)`.
-        ragged: the form of ragged leaves in batches: "packed" for `echobuf.Ragged`,
-            "padded" for `echobuf.Padded`.
-        pad_value: fills up padding: a number that the dtypes hold, or a pytree like the
-            spec with a number for each ragged leaf.
+        ragged: the form of ragged leaves in batches: "packed" (the default) for
+            `echobuf.Ragged`, "padded" for `echobuf.Padded`.
+        pad_value: fills up padding: a number that the dtypes hold, or a pytree like an
+            example with a number for each ragged leaf.
         pad_to: makes the length of padded arrays, or the rows of packed ones, a
             multiple of it.
         max_rows: in place of `batch_size`: a batch is as many draws as have at most so
@@ -81,8 +75,8 @@ class EchoBuffer(Producing, Resumable, Uncopied):
         with_info: each batch is a tuple `(batch, info)`, where `info`, a `BatchInfo`,
             says which fresh examples it holds, and which use of them this is.
         max_staleness: once an example was put with version v, examples with versions
-            below v - `max_staleness` are drawn no more. Batches are then drawn when
-            they are asked for: `prefetch` does nothing.
+            below v - `max_staleness` are drawn no more. With this, batches are drawn
+            when they are asked for: `prefetch` does nothing.
 
     Raises:
         SpecError: the spec is empty or has leaves that cannot be stored.
@@ -108,6 +102,7 @@ class EchoBuffer(Producing, Resumable, Uncopied):
     _shared = False  # whether the slots lie where other processes can write them
     _borrowed: _core.BorrowedSlots | None = None  # slots that another process writes
 
+    @takes_options(BUFFER)
     def __init__(  # noqa: PLR0913 - what users may say of a buffer
         self,
         spec: Any,
@@ -132,53 +127,27 @@ class EchoBuffer(Producing, Resumable, Uncopied):
         overlong: Literal["error", "cut"] = "error",
         with_info: bool = False,
         max_staleness: int | None = None,
-    ) -> None:
-        options = check_options(
-            batch_size=batch_size,
-            window=window,
-            factor=factor,
-            max_factor=max_factor,
-            unit=unit,
-            device=device,
-            seed=seed,
-            transform=transform,
-            prefetch=prefetch,
-            drop_last=drop_last,
-            max_bytes=max_bytes,
-            payload_bytes=payload_bytes,
-            ragged=ragged,
-            pad_value=pad_value,
-            pad_to=pad_to,
-            max_rows=max_rows,
-            pack_to=pack_to,
-            overlong=overlong,
-            with_info=with_info,
-            max_staleness=max_staleness,
-        )
-        engine = Engine(
-            spec, options, transform, shared=self._shared, borrowed=self._borrowed
-        )
-        self._engine = engine
-        # The next are called for every example and batch: one lookup each.
-        self._core = engine.core
-        self._draws = engine.draws
-        structure = make_structure(engine.output.spec.treespec)
+    ) -> None: ...
+
+    def _set_up(self, spec: Any, **arguments: Any) -> None:
+        options = check_options(**arguments)
+        self._assemble(spec, options, shared=self._shared, borrowed=self._borrowed)
+        structure = make_structure(self._output.spec.treespec)
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
         lead = () if options.whole_batches else (options.batch_size,)
-        self._full_length = (lead + engine.output.spec.fields[0].shape)[0]
-        if options.ragged.max_rows is not None:
+        self._full_length = (lead + self._output.spec.fields[0].shape)[0]
+        if options.max_rows is not None:
             self._full_length = -1  # any number of examples
 
     def __repr__(self) -> str:
-        engine = self._engine
-        options = engine.options
+        options = self._options
         size = options.show_size(options.batch_size)
         staleness = options.max_staleness
         expiry = "" if staleness is None else f", max_staleness={staleness}"
         return (
-            f"EchoBuffer({describe(engine.spec)}, {size}window={options.window}, "
+            f"EchoBuffer({describe(self._spec)}, {size}window={options.window}, "
             f"factor={show_factor(options.factor)}, unit={options.unit!r}, "
-            f"device={options.device!r}{expiry}{engine.output.show()})"
+            f"device={options.device!r}{expiry}{self._output.show()})"
         )
 
     # ---- downstream
@@ -222,7 +191,7 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             True
         """
         if timeout is not None:
-            timeout = self._engine.check_timeout(timeout)
+            timeout = self._check_timeout(timeout)
         self._drawn_by = get_ident()
         if out is not None:
             return self._next_into(out, timeout, stream)
@@ -231,7 +200,7 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             with self._watching():
                 leaves = self._next(None, stream)
         if not isinstance(leaves, list):
-            self._engine.termination.end_next(leaves)
+            self._termination.end_next(leaves)
         return self._unflatten(leaves)
 
     def _next(self, timeout: float | None, stream: Any) -> list[Any] | int:
@@ -244,11 +213,10 @@ class EchoBuffer(Producing, Resumable, Uncopied):
         return watching("batch", self._describe_fresh, current.slice_s or 0.0)
 
     def _describe_fresh(self) -> str:
-        engine = self._engine
+        fresh = show_fresh(self._options, self._termination.counts()[0])
         return (
-            "a batch of a buffer: "
-            f"{show_fresh(engine.options, engine.termination.counts()[0])}; put more, "
-            "or `close()` the buffer after the last one"
+            f"a batch of a buffer: {fresh}; put more, or `close()` the buffer after "
+            "the last one"
         )
 
     def before_replay(self, stream: Any = None, timeout: float | None = None) -> None:
@@ -286,16 +254,16 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             1
         """
         if timeout is not None:
-            timeout = self._engine.check_timeout(timeout)
+            timeout = self._check_timeout(timeout)
         code = self._draws.before_replay(stream, timeout)
         if code:
-            self._engine.termination.end_next(code)
+            self._termination.end_next(code)
 
     def _next_into(self, out: Any, timeout: float | None, stream: Any) -> Any:
         leaves = self._flatten_out(out)
         if leaves is None:
             try:
-                leaves = self._engine.output.spec.flatten(out, "out")
+                leaves = self._output.spec.flatten(out, "out")
             except SpecError:
                 self.ready()  # a buffer whose context was left says that first
                 raise
@@ -305,10 +273,10 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             with self._watching():
                 count = self._draws.next_into(leaves, None, stream)
         if count < 0:
-            self._engine.termination.end_next(-count)
+            self._termination.end_next(-count)
         if count == self._full_length:
             return out
-        return self._unflatten(self._engine.backend.ragged_out.first(leaves, count))
+        return self._unflatten(self._backend.ragged_out.first(leaves, count))
 
     def __iter__(self) -> Iterator[Any]:
         self.ready()  # raises if the context was left
@@ -317,30 +285,11 @@ class EchoBuffer(Producing, Resumable, Uncopied):
     def __next__(self) -> Any:
         return self.next_batch()
 
-    def ready(self) -> bool:
-        """Return True if `next_batch()` would return, or raise, without waiting.
-
-        While another thread draws, it would wait for that thread.
-        """
-        return self._engine.ready()
-
     # ---- life
-
-    def reset(self, epoch: int | None = None) -> None:
-        """Empty the buffer for another epoch, in the same memory, in another order.
-
-        The epoch ends as it stands: what was not served is given up, and a `put` that
-        waits raises `ClosedError`.
-
-        Args:
-            epoch: its number; by default the next one.
-        """
-        current = self._engine.epoch
-        self._engine.reset(current + 1 if epoch is None else check_epoch(epoch))
 
     def stats(self) -> Stats:
         """Return counts and times of this epoch."""
-        return make_stats(self._engine.raw_stats())
+        return make_stats(self._raw_stats())
 
     def __enter__(self) -> EchoBuffer:
         self.ready()  # raises if the context was left
@@ -348,26 +297,3 @@ class EchoBuffer(Producing, Resumable, Uncopied):
 
     def __exit__(self, *error: object) -> None:
         self._core.release()
-
-
-def next_within(buffer: EchoBuffer, seconds: float | None) -> Any:
-    """Return the next batch as `next_batch` does; None if none comes in time.
-
-    Args:
-        buffer: that is drawn from.
-        seconds: to wait for upstream at most; not checked.
-
-    Raises:
-        StopIteration, UpstreamError, StateError, ClosedError: as `next_batch`.
-    """
-    leaves = buffer._draws.next(seconds)  # noqa: SLF001 - its own module
-    if isinstance(leaves, list):
-        return buffer._unflatten(leaves)  # noqa: SLF001
-    if leaves != _core.TIMEOUT:
-        engine_of(buffer).termination.end_next(leaves)
-    return None
-
-
-def engine_of(buffer: EchoBuffer) -> Engine:
-    """Return the engine beneath a buffer."""
-    return buffer._engine  # noqa: SLF001 - its own module

@@ -11,7 +11,8 @@ from typing import Any
 
 from echobuf import selection_state
 from echobuf.errors import StateError
-from echobuf.options import Options
+from echobuf.option import BUFFER
+from echobuf.options import Options, defaults_of
 from echobuf.plain import decode
 
 UPSTREAM_KEY = "upstream"
@@ -42,12 +43,6 @@ _LEARNT = (
     "transform",
     "transform_numbers",  # states of before lack it
 )  # a loader may know them with its first item only
-_OF_SOME = (  # of states that these were given for alone
-    "payload_bytes",
-    "max_rows",
-    "pack_to",
-    "max_staleness",
-)
 
 
 @dataclass(frozen=True)
@@ -109,8 +104,6 @@ def arguments_of(
     spec: str | None,
     transform: dict[str, list[str]] | None,
     transform_numbers: dict[str, list[int]] | None,
-    *,
-    is_ragged: bool = False,
 ) -> State:
     """Return the arguments that the order of batches depends on.
 
@@ -120,29 +113,12 @@ def arguments_of(
         transform: its chains in words, by leaf; None while they are not known.
         transform_numbers: the numbers of its operations in random draws, by leaf: they
             are equal where one object is in several chains.
-        is_ragged: the spec is known to have ragged leaves.
     """
-    ragged, staleness = options.ragged, options.max_staleness
-    of_ragged: State = {
-        "payload_bytes": ragged.payload_bytes,
-        "max_rows": ragged.max_rows,
-    }
-    if ragged.pack_to is not None:
-        of_ragged["pack_to"] = ragged.pack_to
-        of_ragged["overlong"] = "cut" if ragged.cuts else "error"
     return {
+        **options.in_state(),
         "spec": spec,
-        "batch_size": options.batch_size,
-        "window": options.window,
-        "factor": "auto" if options.factor is None else str(options.factor),
-        "max_factor": options.max_factor if options.factor is None else None,
-        "unit": options.unit,
-        "seed": options.seed,
-        "drop_last": options.drop_last,
         "transform": transform,
         "transform_numbers": transform_numbers,
-        **(of_ragged if is_ragged or ragged.given else {}),
-        **({} if staleness is None else {"max_staleness": staleness}),
     }
 
 
@@ -308,9 +284,9 @@ def check_arguments(theirs: State, ours: State) -> None:
             "echobuf leaves no examples out by their losses any more. Begin the epoch "
             "anew, with `reset(epoch)` or `set_epoch(epoch)`."
         )
-    ours = {**dict.fromkeys(name for name in _OF_SOME if name in theirs), **ours}
-    for name, own in ours.items():
-        other = theirs.get(name)
+    defaults = defaults_of(BUFFER)  # of options that are kept where they are given
+    for name in [*ours, *(theirs.keys() & defaults.keys()) - ours.keys()]:
+        own, other = (each.get(name, defaults.get(name)) for each in (ours, theirs))
         if name in _LEARNT and (own is None or other is None):
             continue
         if other != own and name == "transform_numbers":

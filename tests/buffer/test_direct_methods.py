@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from echobuf import EchoBuffer, Field, _core
-from echobuf.buffer import engine_of
+from echobuf import Field, _core
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.spec import make_structure
 
 pytestmark = pytest.mark.host
@@ -13,8 +13,7 @@ BUFFERS = [_core.Buffer, _core.DeviceBuffer, _core.SharedRing]
 
 
 def core():
-    buffer = EchoBuffer(Field((2,), "f4"), window=4, batch_size=2, factor=1)
-    return engine_of(buffer).core
+    return LoaderBuffer(Field((2,), "f4"), window=4, batch_size=2, factor=1).core
 
 
 @pytest.mark.parametrize("kind", BUFFERS)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import echobuf
-from echobuf.buffer import engine_of
+from echobuf.loader_buffer import LoaderBuffer
 from helpers import WAIT_S
 
 pytestmark = [
@@ -126,12 +126,12 @@ def test_a_run_of_examples_leaves_it_to_others():
     """An iterator written in C has no place of its own at which threads switch."""
     count = 1 << 20
     with (
-        echobuf.EchoBuffer(
+        LoaderBuffer(
             echobuf.Field((), np.uint8), batch_size=1, window=count, factor=1
         ) as buffer,
         Bystander(interval=1e-4) as other,
     ):
-        core = engine_of(buffer).core
+        core = buffer.core
         other.note = lambda: buffer.stats().fresh
         run = itertools.repeat(np.uint8(1), count)
         other.gets_in(lambda: core.put_all(False, core.term(), run, count))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import echobuf
-from echobuf.buffer import engine_of
+from echobuf.loader_buffer import LoaderBuffer
 from helpers import (
     KWARGS,
     WAIT_S,
@@ -138,11 +138,10 @@ def test_no_time_is_a_timeout_while_upstream_is_behind(prefetch):
 
 def test_an_epoch_that_was_ended_without_an_error_says_so():
     """As a loader's is, whose workers end with the interpreter."""
-    with make() as buffer:
+    with make(kind=LoaderBuffer) as buffer:
         worker = Worker(buffer.next_batch)
         until(lambda: buffer.stats().next_wait_s > 0)
-        engine = engine_of(buffer)
-        engine.abandon(engine.term())
+        buffer.abandon(buffer.term())
         with pytest.raises(echobuf.ClosedError, match="epoch was ended"):
             worker.result()
 
@@ -152,12 +151,12 @@ def test_giving_up_an_epoch_while_another_thread_resets_and_a_third_draws():
     """A draw looks for signals, which takes the GIL, now and then."""
     n = 1_500_000
     spec = echobuf.Field((16,), np.float32)
-    with echobuf.EchoBuffer(spec, batch_size=n, window=n, factor=2) as buffer:
+    with LoaderBuffer(spec, batch_size=n, window=n, factor=2) as buffer:
         buffer.put_batch(np.zeros((n, 16), np.float32))
         buffer.close()
         out = np.zeros((n, 16), np.float32)
         buffer.next_batch(out=out)
-        term = engine_of(buffer).term()
+        term = buffer.term()
         drawing = threading.Barrier(3)
 
         def after(seconds, call, *args):
@@ -167,9 +166,7 @@ def test_giving_up_an_epoch_while_another_thread_resets_and_a_third_draws():
 
         others = [
             threading.Thread(target=after, args=(0.03, buffer.reset, 1)),
-            threading.Thread(
-                target=after, args=(0.04, engine_of(buffer).abandon, term)
-            ),
+            threading.Thread(target=after, args=(0.04, buffer.abandon, term)),
         ]
         for each in others:
             each.start()

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import echobuf
-from echobuf.buffer import engine_of
 from echobuf.loader import starter
 from echobuf.loader.loader import internals_of
 
@@ -86,7 +85,7 @@ def test_an_epoch_that_was_begun_ahead(monkeypatch):
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    engine = engine_of(internals_of(loader).starter.buffer)
+    engine = internals_of(loader).starter.buffer
     monkeypatch.setattr(engine, "go_ahead", interrupted)
     with contextlib.suppress(KeyboardInterrupt):
         iter(loader)

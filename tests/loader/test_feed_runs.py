@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import echobuf
-from echobuf.buffer import engine_of
 from echobuf.loader.feeder import ItemFeeder
+from echobuf.loader_buffer import LoaderBuffer
 from helpers import WAIT_S, Worker
 from opened_states import opened
 
@@ -324,13 +324,13 @@ def test_a_run_shares_the_gil():
 def steps_beside_a_run(count):
     """Return how far this thread counts while another one puts `count` items."""
     item = {"a": np.zeros(16, "u1"), "b": 1}
-    with echobuf.EchoBuffer(item, batch_size=8, window=count, factor=1) as buffer:
-        begun, engine = threading.Event(), engine_of(buffer)
+    with LoaderBuffer(item, batch_size=8, window=count, factor=1) as buffer:
+        begun = threading.Event()
 
         def run():
             begun.set()
             items = itertools.repeat(item)
-            return engine.put_all(False, engine.term(), items, count)
+            return buffer.put_all(False, buffer.term(), items, count)
 
         worker = Worker(run)
         assert begun.wait(WAIT_S)

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import echobuf
-from echobuf.buffer import engine_of
 from echobuf.loader.loader import internals_of
 from leaked_threads import no_feeder
 from test_loader import KWARGS, Numbers, numbers_of
@@ -240,7 +239,7 @@ def test_an_interrupted_iter_stops_what_was_begun_ahead(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    engine = engine_of(internals_of(loader).starter.buffer)
+    engine = internals_of(loader).starter.buffer
     with monkeypatch.context() as patch:
         patch.setattr(engine, "go_ahead", interrupted)
         upstream.n = 10**6  # of epochs begun from now on

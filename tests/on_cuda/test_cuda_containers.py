@@ -11,8 +11,8 @@ import echobuf
 from chains_for_tests import examples
 from containers_for_tests import random_containers
 from echobuf import transforms as t
-from echobuf.buffer import engine_of
 from echobuf.cuda.codegen import stage_source
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.testing import simulated_cuda
 from helpers import WAIT_S
 
@@ -122,7 +122,7 @@ def test_alternatives_that_do_nothing_share_a_kernel() -> None:
     """The first one reads the record, the last one writes the leaf."""
     chain = [t.RandomApply([t.RandomRotation(n)]) for n in (10, 20, 30, 40)]
     spec = echobuf.Field((8, 8, 3), np.float32)
-    with echobuf.EchoBuffer(spec, batch_size=2, window=4, transform=chain) as buffer:
-        source = stage_source(plan for _, plan in engine_of(buffer).output.plans)
+    with LoaderBuffer(spec, batch_size=2, window=4, transform=chain) as buffer:
+        source = stage_source(plan for _, plan in buffer.output.plans)
     assert len(source.entries) == 8
     assert len({make for make, _ in source.entries}) == 8 - 1

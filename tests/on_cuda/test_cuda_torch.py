@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 import echobuf
 import fake_cuda
 import fake_torch
-from echobuf.buffer import engine_of
+from echobuf.loader_buffer import LoaderBuffer
 from helpers import KWARGS, SPEC, WAIT_S, Worker, ids_of, make, stack
 from helpers import expected_batches as expected
 from test_cuda_cupy import filled, host, unchanged
@@ -40,7 +40,7 @@ def torch(cupy, unchanged, monkeypatch):
 
 
 def use_tensors(buffer, dtypes=(None, None, None)):
-    engine_of(buffer).backend.use_tensors(list(dtypes))
+    buffer.backend.use_tensors(list(dtypes))
     return buffer
 
 
@@ -67,16 +67,16 @@ def tensors(torch, n=KWARGS["batch_size"]):
 
 
 def test_order_and_bytes_are_those_of_the_cpu(torch):
-    with filled() as buffer:
+    with filled(kind=LoaderBuffer) as buffer:
         assert list(drain(use_tensors(buffer))) == expected(KWARGS, 20)
 
 
 def test_tensors_have_the_dtypes_given(torch):
     spec = echobuf.Field((3,), np.int16)  # which carries bfloat16
-    with echobuf.EchoBuffer(
+    with LoaderBuffer(
         spec, batch_size=2, window=2, factor=1, device="cuda:1"
     ) as buffer:
-        engine_of(buffer).backend.use_tensors([torch.bfloat16])
+        buffer.backend.use_tensors([torch.bfloat16])
         buffer.put_batch(np.ones((3, 3), np.int16))
         buffer.close()
         first, last = (buffer.next_batch(timeout=WAIT_S) for _ in range(2))
@@ -87,14 +87,17 @@ def test_tensors_have_the_dtypes_given(torch):
 
 
 def test_tensors_are_valid_on_torchs_current_stream(torch):
-    with torch.cuda.stream(torch.cuda.new_stream(DEVICE)), filled() as buffer:
+    with (
+        torch.cuda.stream(torch.cuda.new_stream(DEVICE)),
+        filled(kind=LoaderBuffer) as buffer,
+    ):
         assert list(drain(use_tensors(buffer))) == expected(KWARGS, 20)
 
 
 def test_tensors_are_valid_on_the_stream_given(torch):
     stream = torch.cuda.new_stream(DEVICE)
     got = []
-    with filled() as buffer:
+    with filled(kind=LoaderBuffer) as buffer:
         use_tensors(buffer)
         for _ in expected(KWARGS, 20):
             batch = buffer.next_batch(timeout=WAIT_S, stream=stream)
@@ -106,7 +109,7 @@ def test_tensors_are_valid_on_the_stream_given(torch):
 @pytest.mark.parametrize("handle", [0, 1])
 def test_the_default_stream_may_be_given_while_another_is_current(torch, handle):
     """Memory must then be the default stream's, too, not that of one of the pool."""
-    with filled() as buffer:
+    with filled(kind=LoaderBuffer) as buffer:
         use_tensors(buffer)
         with torch.cuda.stream(torch.cuda.new_stream(DEVICE)):
             for want in expected(KWARGS, 20):
@@ -131,7 +134,7 @@ def test_tensors_are_made_while_another_thread_captures_a_graph(torch, cupy):
 def test_a_tensor_dropped_while_it_is_drawn_is_not_written_over(torch, cupy):
     own = cupy.cuda.Stream(non_blocking=True)
     stream = torch.Stream(DEVICE, own.ptr)
-    with filled() as buffer:
+    with filled(kind=LoaderBuffer) as buffer:
         use_tensors(buffer)
         with fake_cuda.held(own):
             first = buffer.next_batch(timeout=WAIT_S, stream=stream)["id"].data_ptr()
@@ -152,7 +155,7 @@ def test_out_takes_tensors_whatever_batches_are(torch, drawn, layout):
     out = tensors(torch)
     if layout == "backwards":
         out["id"] = out["id"][::-1]
-    with filled() as buffer, torch.cuda.stream(stream):
+    with filled(kind=LoaderBuffer) as buffer, torch.cuda.stream(stream):
         if drawn == "tensors":
             use_tensors(buffer)
         for want in expected(KWARGS, 20):
@@ -163,7 +166,7 @@ def test_out_takes_tensors_whatever_batches_are(torch, drawn, layout):
 def test_torchs_stream_counts_for_its_tensors_whatever_cupys_is(torch, cupy):
     out = tensors(torch)
     with (
-        filled() as buffer,
+        filled(kind=LoaderBuffer) as buffer,
         cupy.cuda.Stream(non_blocking=True),
         torch.cuda.stream(torch.cuda.new_stream(DEVICE)),
     ):
@@ -175,7 +178,7 @@ def test_torchs_stream_counts_for_its_tensors_whatever_cupys_is(torch, cupy):
 def test_out_takes_cupys_arrays_where_batches_are_tensors(torch, cupy):
     out = tensors(torch)
     out["id"] = cupy.empty((2 * KWARGS["batch_size"],), np.int64)[::2]
-    with filled() as buffer:
+    with filled(kind=LoaderBuffer) as buffer:
         use_tensors(buffer)
         for want in expected(KWARGS, 20):
             buffer.next_batch(out, timeout=WAIT_S)
@@ -201,7 +204,7 @@ def changed(leaf, **attributes):
 def test_tensors_that_do_not_fit_are_refused(torch, attributes, says):
     out = tensors(torch)
     changed(out["id"], **attributes)
-    with filled() as buffer:
+    with filled(kind=LoaderBuffer) as buffer:
         with pytest.raises(echobuf.SpecError, match=says):
             buffer.next_batch(out, timeout=WAIT_S)
         assert list(drain(use_tensors(buffer))) == expected(KWARGS, 20)
@@ -212,7 +215,7 @@ def test_tensors_that_do_not_fit_are_refused(torch, attributes, says):
 
 @pytest.mark.parametrize("kind", ["next_batch", "stream", "out"])
 def test_no_room_for_a_batch(torch, kind):
-    with filled() as buffer:
+    with filled(kind=LoaderBuffer) as buffer:
         use_tensors(buffer)
         out = tensors(torch)
         out["id"] = out["id"][::-1]
@@ -229,7 +232,7 @@ def test_no_room_for_a_batch(torch, kind):
 
 
 def test_an_allocator_that_the_device_is_lost_for(torch):
-    with filled() as buffer:
+    with filled(kind=LoaderBuffer) as buffer:
         use_tensors(buffer)
         error = torch.cuda.AcceleratorError("CUDA error: an illegal memory access")
         torch.cuda.refuses = {0: error}
@@ -240,7 +243,7 @@ def test_an_allocator_that_the_device_is_lost_for(torch):
 
 def test_a_torch_without_cuda(torch):
     torch.cuda.available = False
-    with filled() as buffer:
+    with filled(kind=LoaderBuffer) as buffer:
         says = r"this torch \(2.13.0\+cu130\) cannot use CUDA.*`echobuf.EchoLoader`"
         with pytest.raises(echobuf.DeviceError, match=says):
             use_tensors(buffer)
@@ -269,8 +272,8 @@ def test_a_converter_gets_the_stream_of_the_draw(torch):
         seen.append(handle)
         return leaves
 
-    with filled() as buffer:
-        engine_of(buffer).backend.use_converted(convert)
+    with filled(kind=LoaderBuffer) as buffer:
+        buffer.backend.use_converted(convert)
         with torch.cuda.stream(stream):  # CuPy's current one is a default stream
             buffer.next_batch(timeout=WAIT_S)
     assert seen == [stream.cuda_stream]

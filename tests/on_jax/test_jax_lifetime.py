@@ -12,9 +12,9 @@ import pytest
 
 import echobuf
 import echobuf.jax
-from echobuf.buffer import engine_of
 from echobuf.jax import arrays
 from echobuf.loader.loader import internals_of
+from echobuf.loader_buffer import LoaderBuffer
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 
@@ -201,14 +201,14 @@ def test_many_threads_drop_what_one_draws(batches):
 
 
 def test_dlpack_capsules_nobody_takes_give_the_block_back():
-    buffer = echobuf.EchoBuffer(
+    buffer = LoaderBuffer(
         echobuf.Field((1000,), np.float32),
         batch_size=4, window=8, factor="auto", max_factor=1000,
     )  # fmt: skip
     buffer.put_batch(np.zeros((8, 1000), np.float32))
     pointers = set()
     for _ in range(20):
-        (leaf,) = engine_of(buffer).core.next_exported(None)
+        (leaf,) = buffer.core.next_exported(None)
         capsules = [leaf.__dlpack__(), leaf.__dlpack__(stream=None, max_version=(1, 0))]
         array = np.from_dlpack(leaf)
         assert leaf.__dlpack_device__() == (1, 0)

@@ -6,7 +6,6 @@ from text_batches import FORMS, text
 
 import echobuf
 from echobuf import EchoLoader, Padded
-from echobuf.buffer import engine_of
 from echobuf.loader.loader import internals_of
 from echobuf.spec import describe
 from equal_arrays import assert_equal
@@ -42,7 +41,7 @@ def test_batches_of_upstream_are_echoed_as_they_are(form):
     served = [whole(batch) for batch in loader]
     assert sorted(served) == sorted(LABELS * 2)
     assert len(served) == len(loader) == 30
-    assert describe(engine_of(internals_of(loader).starter.buffer).spec) == (
+    assert describe(internals_of(loader).starter.buffer.spec) == (
         "{'ids': int32[8, None], 'image': uint8[8, 2, 3], 'label': int64[8]}"
     )
     again = EchoLoader(upstream("Ragged"), seed=8, **KWARGS)

@@ -8,7 +8,6 @@ from text_batches import stacked, text
 
 import echobuf
 from echobuf import EchoLoader, Field, Padded, Ragged
-from echobuf.buffer import engine_of
 from echobuf.loader.loader import internals_of
 from echobuf.spec import describe
 from equal_arrays import assert_equal
@@ -24,7 +23,7 @@ EXAMPLES = [text(number) for number in range(60)]
 
 def spec_of(loader):
     """The spec that a loader has inferred, in words."""
-    return describe(engine_of(internals_of(loader).starter.buffer).spec)
+    return describe(internals_of(loader).starter.buffer.spec)
 
 
 def whole(batch):

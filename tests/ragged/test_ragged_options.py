@@ -87,7 +87,7 @@ def test_the_payload_holds_a_row_for_each_example_of_a_batch_and_each_segment():
         {"payload_bytes": 800},
         {"ragged": "padded"},
         {"pad_to": 8},
-        {"pad_to": 8, "pad_value": 1},
+        {"pad_value": 1, "pad_to": 8},
         {"max_rows": 8, "batch_size": None},
     ],
     ids=str,

@@ -24,7 +24,6 @@ from serve_data import (
 )
 
 from echobuf import ClosedError, EchoLoader, OptionError, UpstreamError, serve
-from echobuf.buffer import engine_of
 from echobuf.loader.loader import internals_of
 from echobuf.resources import DaemonThread
 from echobuf.serve import address
@@ -266,7 +265,7 @@ def test_a_thread_of_a_job_that_fails_after_its_buffer_was_released(
         monkeypatch.setattr(Connection, "raise_for", broken)
         epoch = iter(loader)
         feeder = epoch.start().feeder
-        engine_of(internals_of(loader).starter.buffer).release()
+        internals_of(loader).starter.buffer.release()
         released.set()
         until(lambda: not feeder.is_alive())
         monkeypatch.undo()

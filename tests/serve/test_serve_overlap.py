@@ -7,7 +7,6 @@ import pytest
 from serve_data import NAME, example, ids_of
 
 from echobuf import EchoLoader, UpstreamError, serve
-from echobuf.buffer import engine_of
 from echobuf.loader.loader import internals_of
 from helpers import until
 
@@ -57,7 +56,7 @@ def draw_until_ahead(loader):
     epoch, served = iter(loader), []
     starter = internals_of(loader).starter
     while starter.early is None:
-        if starter.buffer is not None and engine_of(starter.buffer).is_draining():
+        if starter.buffer is not None and starter.buffer.is_draining():
             until(starter.reader.is_ready)  # the server may be slow to begin it
         served += ids_of(next(epoch))
     assert internals_of(loader).starter.early[0].feeder is not None
@@ -103,7 +102,7 @@ def test_an_epoch_that_is_ahead_and_not_wanted(server, upstream, how, monkeypatc
         elif how == "left":
             wanted = 1
         else:
-            engine = engine_of(internals_of(loader).starter.buffer)
+            engine = internals_of(loader).starter.buffer
             with monkeypatch.context() as patch:
                 patch.setattr(engine, "go_ahead", interrupted)
                 with pytest.raises(KeyboardInterrupt):

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import echobuf
 from echobuf import Field
-from echobuf.buffer import engine_of
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.spec import make_spec, make_structure
 from echobuf.trees import NAMESPACE
 from helpers import WAIT_S
@@ -111,14 +110,14 @@ class Probe:
         self._count = treespec.num_leaves
         spec = treespec.unflatten([Field((), "i8")] * self._count)
         self.treespec = make_spec(spec).treespec  # a named tuple may have changed it
-        self._buffer = echobuf.EchoBuffer(spec, batch_size=1, window=1, factor=1)
+        self._buffer = LoaderBuffer(spec, batch_size=1, window=1, factor=1)
 
     def __call__(self, tree):
-        outcome = engine_of(self._buffer).core.put_tree(tree, False, 0)
+        outcome = self._buffer.core.put_tree(tree, False, 0)
         if outcome is not None:
             return None
         # Not `next_batch`, which would put them together.
-        leaves = engine_of(self._buffer).draws.next(WAIT_S)
+        leaves = self._buffer.core.next(WAIT_S)
         return [int(leaf[0]) for leaf in leaves]
 
     def close(self):

@@ -7,7 +7,7 @@ import pytest
 
 import echobuf
 from echobuf import _core
-from echobuf.buffer import engine_of
+from echobuf.loader_buffer import LoaderBuffer
 from helpers import WAIT_S, Worker
 
 pytestmark = pytest.mark.contract
@@ -85,14 +85,12 @@ def test_a_key_that_cannot_be_compared_is_of_another_structure(kind):
     def fail():
         raise kind("of a key")
 
-    with echobuf.EchoBuffer(with_keys(), batch_size=1, window=1, factor=1) as buffer:
+    with LoaderBuffer(with_keys(), batch_size=1, window=1, factor=1) as buffer:
         item = with_keys()
         Key.run = fail
         try:
-            assert engine_of(buffer).core.put_tree(item, False, 0) == (
-                _core.MISMATCH,
-                0,
-            )
+            outcome = buffer.core.put_tree(item, False, 0)
+            assert outcome == (_core.MISMATCH, 0)
         finally:
             Key.run = None
 

@@ -7,10 +7,10 @@ import pytest
 
 import echobuf
 import worker_data
-from echobuf.buffer import engine_of
 from echobuf.loader.feeder import ItemFeeder
 from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import UpstreamStart
+from echobuf.loader_buffer import LoaderBuffer
 from helpers import Worker, example, make, until
 from worker_data import Numbers, Troubled, UntilThere, ids, load
 
@@ -103,7 +103,7 @@ class Gated:
 
 def feed(buffer, items, skipped=0):
     return ItemFeeder(
-        engine_of(buffer),
+        buffer,
         UpstreamThread(),
         UpstreamStart(iter(items), example(0)),
         batched=False,
@@ -116,7 +116,7 @@ def feed(buffer, items, skipped=0):
 def test_a_feeder_that_is_stopped_asks_for_nothing_more():
     """Not even where nothing is put, which would fail."""
     items = Gated(1000)
-    with make() as buffer:
+    with make(kind=LoaderBuffer) as buffer:
         feeder = feed(buffer, items, skipped=900)
         until(lambda: items.asked == 2)
         feeder.stop()
@@ -128,7 +128,7 @@ def test_a_feeder_that_is_stopped_asks_for_nothing_more():
 def test_a_put_that_is_cut_off_is_no_failure_of_upstreams():
     items = Gated(1000)
     items.go_on.set()
-    with make() as buffer:
+    with make(kind=LoaderBuffer) as buffer:
         feeder = feed(buffer, items)
         until(lambda: buffer.stats().fresh >= 12)
         feeder.end()
@@ -139,7 +139,7 @@ def test_a_put_that_is_cut_off_is_no_failure_of_upstreams():
 def test_a_feeder_that_ended_unnoticed_is_abandoned_all_the_same():
     """Or who draws would wait for ever."""
     items = Gated(1000)
-    with make() as buffer:
+    with make(kind=LoaderBuffer) as buffer:
         feeder = feed(buffer, items, skipped=900)
         until(lambda: items.asked == 2)
         feeder.stopped.set()  # as if `stop` came no further for a while
@@ -152,7 +152,7 @@ def test_a_feeder_that_ended_unnoticed_is_abandoned_all_the_same():
 
 def test_a_feeder_that_is_stopped_late_leaves_the_next_epoch_alone():
     items = Gated(1000)
-    with make() as buffer:
+    with make(kind=LoaderBuffer) as buffer:
         feeder = feed(buffer, items, skipped=900)
         until(lambda: items.asked == 2)
         feeder.stopped.set()

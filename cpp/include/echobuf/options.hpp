@@ -38,6 +38,31 @@ struct BufferOptions {
   // more; negative: none expires.
   std::int64_t max_staleness = -1;
 
+  /// Calls `visit` with the name and the value of each option that is a value: by these
+  /// names python/echobuf/option_table.py has them.
+  template <class Visit>
+  void each(Visit&& visit) {
+    visit("ragged", ragged);
+    visit("batch_size", batch_size);
+    visit("window", window);
+    visit("factor", factor);
+    visit("max_factor", max_factor);
+    visit("seed", seed);
+    visit("epoch", epoch);
+    visit("drop_last", drop_last);
+    visit("prefetch", prefetch);
+    visit("shared", shared);
+    visit("idle", idle);
+    visit("max_staleness", max_staleness);
+    visit("payload_bytes", lengths.payload_bytes);
+    visit("form", lengths.form);
+    visit("pad_to", lengths.pad_to);
+    visit("max_rows", lengths.max_rows);
+    visit("pack_to", lengths.pack_to);
+    visit("cut", lengths.cut);
+    visit("examples", lengths.examples);
+  }
+
   /// Returns the most examples of a batch: with `ragged`, of its only record.
   std::uint64_t most_examples() const {
     return lengths.examples > 0 ? lengths.examples : batch_size;

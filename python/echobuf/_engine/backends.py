@@ -156,7 +156,7 @@ class HostBackend:
             self._drawn,
             layout,
             [array.ctypes.data for array in drawn],
-            packs=self._options.ragged.pack_to is not None,
+            packs=self._options.packs,
         )
         code, count, needed = self.core.next_rows(memory, ids, layout.room, timeout)
         if code == _core.RESIZE:
@@ -215,7 +215,6 @@ def make_backend(
     spec: Spec,
     output: OutputSpec,
     options: Options,
-    epoch: int,
     *,
     shared: bool = False,
     borrowed: _core.BorrowedSlots | None = None,
@@ -226,7 +225,6 @@ def make_backend(
         spec: of one example, or of one whole batch.
         output: of batches.
         options: the buffer's.
-        epoch: the first.
         shared: the slots lie in memory that worker processes can write.
         borrowed: slots of a server, which the window uses in place of slots that it
             allocates.
@@ -237,11 +235,11 @@ def make_backend(
     """
     capacity.check_size(spec, options)
     core_options = make_core_options(
-        spec, output, options, epoch, shared=shared, borrowed=borrowed
+        spec, output, options, shared=shared, borrowed=borrowed
     )
     if options.device == "cpu":
         return HostBackend(spec, output, options, core_options)
-    if options.ragged.pack_to is not None:
+    if options.packs:
         from echobuf.cuda.packed_backend import PackedCudaBackend
 
         return PackedCudaBackend(spec, output, options, core_options)
@@ -258,7 +256,6 @@ def make_core_options(
     spec: Spec,
     output: OutputSpec,
     options: Options,
-    epoch: int = 0,
     *,
     shared: bool = False,
     borrowed: _core.BorrowedSlots | None = None,
@@ -266,18 +263,9 @@ def make_core_options(
     """Return the options in the core's form; nothing is allocated."""
     return _core.BufferOptions(
         leaves=[ragged.core_leaf(field) for field in spec.fields],
-        ragged=options.whole_batches,
-        batch_size=options.batch_size,
-        window=options.window,
-        factor=options.ratio,
-        max_factor=options.max_factor,
-        seed=options.seed,
-        epoch=epoch,
-        drop_last=options.drop_last,
-        prefetch=options.prefetch,
         shared=shared,
         borrowed=borrowed,
         output=list(output.plans),
-        max_staleness=-1 if options.max_staleness is None else options.max_staleness,
+        **options.in_core(),
         **ragged.core_arguments(spec, output, options),
     )

@@ -8,7 +8,8 @@ import sys
 from echobuf._engine.ragged import payload_bytes
 from echobuf.errors import CapacityError, OptionError
 from echobuf.field import is_ragged, row_bytes
-from echobuf.options import MAX_WINDOW, Options
+from echobuf.option_table import MAX_WINDOW
+from echobuf.options import Options
 from echobuf.spec import Spec
 
 Needs = tuple[int, int, int, int, int]
@@ -29,8 +30,8 @@ def check_size(spec: Spec, options: Options) -> None:
     """
     record = sum(row_bytes(field) for field in spec.fields if not is_ragged(field))
     own = options.window * record + payload_bytes(spec, options)
-    if options.ragged.max_rows is not None:
-        _check_rows(options.ragged.max_rows * sum(map(row_bytes, spec.fields)), options)
+    if options.max_rows is not None:
+        _check_rows(options.max_rows * sum(map(row_bytes, spec.fields)), options)
     if options.window > MAX_WINDOW or own > _MOST:
         _check(own, options)
     if options.window > MAX_WINDOW:
@@ -42,7 +43,7 @@ def check_size(spec: Spec, options: Options) -> None:
 def _check_rows(batch: int, options: Options) -> None:
     if batch > _MOST:
         raise OptionError(
-            f"`max_rows` is {options.ragged.max_rows}, and so many rows are {batch:,} "
+            f"`max_rows` is {options.max_rows}, and so many rows are {batch:,} "
             "bytes, more than any memory; give the rows that a batch is to have."
         )
 
@@ -144,12 +145,8 @@ def _check_limit(own: int, options: Options) -> None:
 
 def _message(needed: int, options: Options, limit: str) -> str:
     change = f"Make `window`, which is {options.window}, smaller"
-    if options.ragged.payload_bytes is not None:
-        change += f", or `payload_bytes`, which is {options.ragged.payload_bytes:,}"
-    for name in ("max_rows", "pack_to", "pad_to"):
-        value = getattr(options.ragged, name)
-        if value is not None and value > 1:
-            change += f", or `{name}`, which is {value:,}"
+    for name, value in options.taking_memory():
+        change += f", or `{name}`, which is {value:,}"
     if options.prefetch and options.device == "cpu":
         change += f", or `prefetch`, which is {options.prefetch}"
     if "max_bytes" in limit:

@@ -18,8 +18,7 @@ from echobuf.spec import Spec, describe, make_spec
 from echobuf.trees import NAMESPACE
 
 if TYPE_CHECKING:
-    from echobuf._engine.backends import HostBackend
-    from echobuf.cuda.backend import CudaBackend
+    from echobuf._engine.backend import Backend
     from echobuf.options import Options
     from echobuf.transforms.lambdas import BatchFunction
 
@@ -157,7 +156,7 @@ class BatchFunctions:
 
     def __init__(
         self,
-        backend: HostBackend | CudaBackend,
+        backend: Backend,
         functions: tuple[tuple[BatchFunction, ...], ...],
     ) -> None:
         self._backend = backend

@@ -7,22 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from echobuf._engine.engine import AnyCore, Engine
+from echobuf import _core
+from echobuf._engine import ragged
+from echobuf._engine.arrays import put_tree
+from echobuf._engine.parts import Parts
 from echobuf._engine.ragged_forms import RaggedLeaf, split
+from echobuf._engine.versions import Versions, check_versions, other_count
 from echobuf._engine.waits import show_full, waits_for_itself
-from echobuf.errors import ClosedError, OptionError
+from echobuf.errors import CapacityError, ClosedError, OptionError, SpecError
 from echobuf.field import is_ragged
+from echobuf.metadata import warn_of_lost
 from echobuf.progress import current, watching
 from echobuf.spec import Spec, as_array
 from echobuf.trees import stand_for
 
 
-class Producing:
+class Producing(Parts):
     """A base of `EchoBuffer`: its calls for producers, on any number of threads."""
 
-    _engine: Engine
-    _core: AnyCore
     _drawn_by: int | None = None  # the thread of the last draw
+    _is_first = True  # what is put next, where the core does not take it
 
     def put(
         self, example: Any, timeout: float | None = None, version: int | None = None
@@ -52,7 +56,7 @@ class Producing:
         if timeout is None:
             wait = current.slice_s
         else:
-            wait = timeout = self._engine.check_timeout(timeout)
+            wait = timeout = self._check_timeout(timeout)
         if version is not None:
             self._put_slowly(example, False, timeout, None, version)
             return
@@ -84,7 +88,7 @@ class Producing:
         if timeout is None:
             wait = current.slice_s
         else:
-            wait = timeout = self._engine.check_timeout(timeout)
+            wait = timeout = self._check_timeout(timeout)
         if version is not None:
             self._put_slowly(batch, True, timeout, None, version)
             return
@@ -104,9 +108,9 @@ class Producing:
         wait = current.slice_s if timeout is None else timeout
         try:
             if outcome is not None:
-                self._engine.put_otherwise(outcome, tree, stacked, wait)
+                self._put_otherwise(outcome, tree, stacked, wait)
             else:
-                self._engine.put_versioned(tree, stacked, wait, version)
+                self._put_tree(tree, stacked, wait, version)
         except TimeoutError as error:
             if timeout is not None:
                 raise
@@ -121,26 +125,91 @@ class Producing:
             accepted: the examples of it that were put.
             version: as for `put_batch`.
         """
-        engine = self._engine
         report: AbstractContextManager[None] = nullcontext()
         if accepted:
-            tree = _rest_of(tree, engine.spec, accepted, whole=engine.whole_batches)
+            whole = self._options.whole_batches
+            tree = _rest_of(tree, self._spec, accepted, whole=whole)
             version = version[accepted:] if np.ndim(version) else version
         if waits_for_itself(self._drawn_by):
             report = watching("room", self._describe_full, current.slice_s or 0.0)
         try:
             with report:
-                if version is None:
-                    engine.put(tree, stacked)
-                else:
-                    engine.put_versioned(tree, stacked, None, version)
+                self._put_tree(tree, stacked, None, version)
         except ClosedError as error:
             error.accepted += accepted
             raise
 
+    def _put_tree(
+        self, tree: Any, stacked: bool, timeout: float | None, version: Any = None
+    ) -> None:
+        """Put one example, or examples stacked on axis 0; wait while the ring is full.
+
+        Raises:
+            SpecError: the tree does not fit the spec; nothing was put.
+            OptionError: `version` is none of the examples that are put.
+            CapacityError: an example is larger than a segment's share of the payload;
+                nothing was put.
+            TimeoutError, ClosedError: `accepted` examples were put.
+        """
+        versions = None
+        if version is not None:
+            try:
+                versions = check_versions(version, stacked=stacked)
+            except OptionError:
+                self.ready()  # a buffer whose context was left says that first
+                raise
+        outcome = self._core.put_tree(tree, stacked, timeout, None, versions)
+        if outcome is not None:
+            self._put_otherwise(outcome, tree, stacked, timeout, versions)
+
+    def _put_otherwise(
+        self,
+        outcome: tuple[int, int],
+        tree: Any,
+        stacked: bool,
+        timeout: float | None,
+        versions: Versions | None = None,
+    ) -> None:
+        """Convert and put a tree that the core has not taken as it is, or raise."""
+        refused: tuple[int, int] | None = outcome
+        if outcome[0] == _core.MISMATCH:
+            if self._is_first:
+                self._look_at(tree, "batch" if stacked else "example")
+            try:
+                refused = put_tree(
+                    self._core,
+                    tree,
+                    self._spec,
+                    stacked,
+                    self._options.whole_batches,
+                    timeout,
+                    self._check_sizes,
+                    versions,
+                )
+            except (SpecError, CapacityError):
+                self.ready()  # a buffer whose context was left says that first
+                raise
+        if refused is not None and refused[0] == _core.VERSIONS:
+            raise other_count(versions, refused[1])
+        if refused is not None:
+            self._termination.refuse_put(*refused)
+
+    def _look_at(self, tree: Any, what: str) -> None:
+        """Warn of arrays in the first tree whose attributes batches do not have."""
+        self._is_first = False
+        warn_of_lost(tree, what)
+
+    def _check_sizes(self, arrays: list[Any], stacked: bool) -> None:
+        """Raise for an example larger than a segment's share, or than a row."""
+        if self._spec.is_ragged:
+            assert not isinstance(self._core, _core.DeviceBuffer)
+            share = self._core.share_bytes
+            ragged.check_sizes(
+                arrays, self._spec, self._options, stacked=stacked, share=share
+            )
+
     def _describe_full(self) -> str:
-        engine = self._engine
-        full = show_full(engine.options, *engine.termination.counts())
+        full = show_full(self._options, *self._termination.counts())
         return (
             f"room in a buffer: {full}; call `next_batch`, from another thread than "
             "the one that puts"
@@ -151,7 +220,9 @@ class Producing:
 
         Calling it twice, or after leaving the context, does nothing.
         """
-        self._engine.close()
+        code = self._core.close()
+        if code == _core.FORKED:
+            self._termination.check(code)
 
     def fail(self, exc: BaseException) -> None:
         """Fail the epoch: every `next_batch` raises `UpstreamError` from `exc`.
@@ -159,9 +230,10 @@ class Producing:
         Assembled batches and resident examples are given up; `reset` begins anew.
         """
         if not isinstance(exc, BaseException):
-            self._engine.ready()  # a buffer whose context was left says that first
+            self.ready()  # a buffer whose context was left says that first
             raise OptionError(f"`exc` is {exc!r}; it must be an exception.")
-        self._engine.fail(exc)
+        self._termination.upstream_failed(exc)
+        self._termination.check(self._core.fail())
 
 
 def _rest_of(tree: Any, spec: Spec, accepted: int, *, whole: bool) -> Any:

@@ -15,7 +15,6 @@ from echobuf.errors import CapacityError, OptionError, SpecError
 from echobuf.field import Field, is_ragged, row_bytes, row_shape
 from echobuf.options import Options
 from echobuf.ragged import Packed, Padded, Ragged
-from echobuf.ragged_options import RaggedOptions
 from echobuf.spec import Spec
 
 Make = Callable[..., Any]
@@ -34,9 +33,9 @@ def check(spec: Spec, options: Options, *, borrowed: bool) -> None:
         OptionError: they do not go together, or are not there yet for ragged leaves.
     """
     if not spec.is_ragged:
-        if options.ragged.given:
+        if options.for_rows:
             raise OptionError(
-                f"{options.ragged.given}, but no leaf of `spec` is ragged; leave it "
+                f"{options.for_rows}, but no leaf of `spec` is ragged; leave it "
                 "out, or make axis 0 of a leaf None: `Field((None, ...), dtype)`."
             )
         return
@@ -47,13 +46,13 @@ def check(spec: Spec, options: Options, *, borrowed: bool) -> None:
             f"examples come from a server, on `device` {options.device!r}",
             "use device='cpu', or let the loader read the data itself",
         )
-    if borrowed and options.ragged.cuts:
+    if borrowed and options.cuts:
         raise OptionError(
             "`overlong` is 'cut', and examples come from a server, which keeps all of "
             "them for this job; cut them in its upstream, and leave `overlong` out."
         )
-    if options.ragged.pack_to is not None:
-        _check_packing(spec, options.ragged.pack_to)
+    if options.pack_to is not None:
+        _check_packing(spec, options.pack_to)
     _check_payload(spec, options)
 
 
@@ -82,12 +81,12 @@ def check_output(spec: Spec, output: OutputSpec, options: Options) -> None:
             f"`transform` mixes examples, on `device` {options.device!r}",
             "use device='cpu', mix batches in the training step",
         )
-    if options.ragged.pack_to is None:
+    if options.pack_to is None:
         return
     for field, path in zip(output.drawn.fields, output.drawn.paths, strict=True):
         if not is_ragged(field):
             raise OptionError(
-                f"`pack_to` is {options.ragged.pack_to}, and `transform{path}` makes "
+                f"`pack_to` is {options.pack_to}, and `transform{path}` makes "
                 f"the leaf one of fixed shape, {field.shape}, so no rows are to be "
                 "packed: leave `pack_to` out, or the window."
             )
@@ -95,13 +94,14 @@ def check_output(spec: Spec, output: OutputSpec, options: Options) -> None:
 
 def _check_pads(output: OutputSpec, options: Options) -> None:
     """Raise `OptionError` if there is a `pad_value`, and nothing that is padded."""
-    if not options.ragged.only_windows_pad:
+    pads = options.ragged == "padded" or options.pad_to is not None or options.packs
+    if pads or not Options.pad_value.is_given(options.pad_value):
         return
     for rows, field in zip(output.rows, output.drawn.fields, strict=True):
         if rows is not None and not is_ragged(field):  # a window
             return
     raise OptionError(
-        f"`pad_value` is {options.ragged.pad_value!r}, but nothing is padded with "
+        f"`pad_value` is {options.pad_value!r}, but nothing is padded with "
         "ragged='packed' and without `pad_to`, `pack_to` and windows of `transform`; "
         "leave `pad_value` out, or say ragged='padded'."
     )
@@ -123,9 +123,9 @@ def _not_yet(name: str, why: str, remedy: str) -> OptionError:
 
 
 def _check_payload(spec: Spec, options: Options) -> None:
-    given = options.ragged.payload_bytes
+    given = options.payload_bytes
     if given is None:
-        if options.ragged.pack_to is not None:
+        if options.packs:
             return
         for field, path in zip(spec.fields, spec.paths, strict=True):
             if is_ragged(field) and field.max_length is None:
@@ -136,7 +136,7 @@ def _check_payload(spec: Spec, options: Options) -> None:
                 )
         return
     row, size = row_of(spec), options.batch_size
-    if options.ragged.pack_to is not None:
+    if options.packs:
         size = 1
     if given < size * row and not options.whole_batches:
         raise OptionError(
@@ -173,14 +173,14 @@ def segments_of(options: Options) -> int:
     if options.factor is not None:
         return math.ceil(options.factor)
     # A batch of packed rows is no number of examples.
-    size = 1 if options.ragged.pack_to is not None else options.batch_size
+    size = 1 if options.packs else options.batch_size
     return _core.AutoSchedule(options.window, size, options.max_factor).segments
 
 
 def payload_bytes(spec: Spec, options: Options) -> int:
     """Return the most bytes that ragged leaves take in a window; 0 without such."""
-    if options.ragged.payload_bytes is not None:
-        return options.ragged.payload_bytes
+    if options.payload_bytes is not None:
+        return options.payload_bytes
     most = options.window * examples_of(spec, options)
     return most * sum(
         row_bytes(field) * length
@@ -190,7 +190,7 @@ def payload_bytes(spec: Spec, options: Options) -> int:
 
 def max_lengths(spec: Spec, options: Options) -> list[int]:
     """Return the most rows of each leaf; 0 for any number, and for fixed ones."""
-    most = options.ragged.pack_to
+    most = options.pack_to
     if most is None:
         return [field.max_length or 0 for field in spec.fields]
     return [min(most, field.max_length or most) for field in spec.fields]
@@ -204,26 +204,19 @@ def core_arguments(spec: Spec, output: OutputSpec, options: Options) -> dict[str
     """
     if not spec.is_ragged:
         return {}
-    ragged = options.ragged
     return {
         "rows": list(output.rows),
-        "row_pads": row_pads(spec, output, ragged.pad_value),
-        "payload_bytes": ragged.payload_bytes or 0,
+        "row_pads": row_pads(spec, output, options.pad_value),
         "max_lengths": max_lengths(spec, options),
-        "form": ragged.form,
-        "pad_to": ragged.pad_to,
-        "pad_values": pad_values(spec, ragged.pad_value),
-        "max_rows": ragged.max_rows or 0,
-        "pack_to": ragged.pack_to or 0,
-        "cut": ragged.cuts,
+        "pad_values": pad_values(spec, options.pad_value),
         "examples": examples_of(spec, options) if options.whole_batches else 0,
     }
 
 
 def makers(spec: Spec, options: Options) -> list[Make | None]:
     """Return for each leaf of batches what makes it; None for fixed ones."""
-    make: Make = Padded if options.ragged.form == "padded" else Ragged
-    if options.ragged.pack_to is not None:
+    make: Make = Padded if options.ragged == "padded" else Ragged
+    if options.packs:
         make = Packed
     return [make if is_ragged(field) else None for field in spec.fields]
 
@@ -243,8 +236,8 @@ def check_sizes(
         stacked: ragged leaves are tuples of values and offsets of many examples.
         share: bytes; 0 for no limit.
     """
-    if options.ragged.pack_to is not None:
-        _check_rows(arrays, spec, options.ragged, stacked=stacked)
+    if options.packs:
+        _check_rows(arrays, spec, options, stacked=stacked)
     if not share:
         return
     if options.whole_batches:
@@ -254,8 +247,8 @@ def check_sizes(
     for array, field in zip(arrays, spec.fields, strict=True):
         if is_ragged(field):
             lengths = _lengths_of(array, stacked)
-            if options.ragged.cuts and options.ragged.pack_to is not None:
-                lengths = np.minimum(lengths, options.ragged.pack_to)
+            if options.cuts and options.pack_to is not None:
+                lengths = np.minimum(lengths, options.pack_to)
             sizes = sizes + lengths * row_bytes(field)
     worst = int(sizes.argmax()) if len(sizes) else 0
     if len(sizes) and sizes[worst] > share:
@@ -282,10 +275,10 @@ def _lengths_of(array: Any, stacked: bool) -> Any:
 
 
 def _check_rows(
-    arrays: list[Any], spec: Spec, ragged: RaggedOptions, *, stacked: bool
+    arrays: list[Any], spec: Spec, options: Options, *, stacked: bool
 ) -> None:
     """Raise `SpecError` if an example does not fit a row, or its leaves differ."""
-    pack_to = ragged.pack_to
+    pack_to = options.pack_to
     what = "batch" if stacked else "example"
     first = _lengths_of(arrays[0], stacked)
     for array, path in zip(arrays, spec.paths, strict=True):
@@ -299,7 +292,7 @@ def _check_rows(
                 + f", but `{what}{spec.paths[0]}` has {first[at]}; with `pack_to` all "
                 "leaves of an example are of one length."
             )
-    if pack_to is None or ragged.cuts:
+    if pack_to is None or options.cuts:
         return
     if len(first) and first.max() > pack_to:
         at = int(first.argmax())
@@ -326,7 +319,7 @@ def record_too_large(
     remedy = "put smaller batches" if options.whole_batches else "cut the example"
     return CapacityError(
         f"{name} has {size:,} bytes in its ragged leaves; a segment's share of "
-        f"`payload_bytes` is {share:,}: {options.ragged.payload_bytes or 0:,} for "
+        f"`payload_bytes` is {share:,}: {options.payload_bytes or 0:,} for "
         f"{segments} segments. Make `payload_bytes` at least {size * segments:,}, or "
         f"{remedy}."
     )

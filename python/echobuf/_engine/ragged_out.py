@@ -54,9 +54,9 @@ class RaggedOut:
 
     def __init__(self, spec: Spec, options: Options) -> None:
         self._spec = spec
-        self._packs = options.ragged.pack_to
-        self._is_packed = options.ragged.form == "packed"
-        self._size = None if options.ragged.max_rows else options.batch_size
+        self._packs = options.pack_to
+        self._is_packed = options.ragged == "packed"
+        self._size = None if options.max_rows else options.batch_size
         self._is_whole = options.whole_batches
         if self._is_whole:
             self._size = int(spec.fields[0].shape[0])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from echobuf import _core, hints
-from echobuf._engine.backends import HostBackend
+from echobuf._engine.backend import Backend
 from echobuf._engine.waits import show_fresh, show_full
 from echobuf.errors import (
     ClosedError,
@@ -22,10 +22,6 @@ from echobuf.errors import (
 )
 from echobuf.options import Options
 from echobuf.stats import make_stats
-
-if TYPE_CHECKING:
-    from echobuf.cuda.backend import CudaBackend
-
 
 _LEFT = "the context of this buffer was left; make a new one."
 # Codes of calls that a lost device ends.
@@ -168,7 +164,7 @@ class Termination:
         options: the buffer's.
     """
 
-    def __init__(self, backend: HostBackend | CudaBackend, options: Options) -> None:
+    def __init__(self, backend: Backend, options: Options) -> None:
         self._backend = backend
         self._options = options
         self._upstream_error: BaseException | None = None

@@ -13,10 +13,9 @@ from echobuf.analysis.run import Run
 from echobuf.analysis.source import Source
 from echobuf.analysis.step import Step, Synchroniser
 from echobuf.analysis.timings import Budget, Clock
-from echobuf.arguments import check_bool, check_int
+from echobuf.arguments import check_bool, check_device, check_int
 from echobuf.errors import OptionError, show
 from echobuf.loader import EchoLoader
-from echobuf.options import check_device
 from echobuf.repeats import Repeats
 
 if TYPE_CHECKING:

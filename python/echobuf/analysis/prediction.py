@@ -14,7 +14,8 @@ from echobuf.analysis import formulas
 from echobuf.analysis.measurements import Measurements
 from echobuf.analysis.ragged_lengths import RaggedLengths
 from echobuf.analysis.simulation import Pipeline, simulate
-from echobuf.options import check_factor, check_options
+from echobuf.arguments import check_factor
+from echobuf.options import check_options
 from echobuf.spec import make_spec
 
 FACTORS = range(1, 17)
@@ -126,13 +127,7 @@ def buffer_memory(
         window=window,
         factor=factor,
         max_factor=max_factor,
-        unit="example",
         device=device,
-        seed=0,
-        transform=None,
-        prefetch=0,
-        drop_last=False,
-        max_bytes=None,
         **more,
     )
     read = make_spec(spec)

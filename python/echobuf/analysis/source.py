@@ -17,7 +17,6 @@ import optree
 from echobuf import nodes
 from echobuf.analysis.loaders import InProcessParts, LoaderSource, WorkerBatches
 from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths
-from echobuf.buffer import engine_of
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.items import check_example, infer_batch
@@ -188,7 +187,7 @@ class Source:
         internals = internals_of(loader)
         if self._ragged is not None:
             assert internals.starter.buffer is not None
-            spec = engine_of(internals.starter.buffer).spec
+            spec = internals.starter.buffer.spec
             self.spec = stand_for(spec.treespec, spec.fields)
             self.batch_size = loader.stats().served
         internals.end_epoch()

@@ -56,11 +56,10 @@ class RaggedCudaBackend(CudaBackend):
         core_options: _core.BufferOptions,
         kernels: dict[str, int],
     ) -> _core.RaggedDeviceBuffer:
-        ragged = self._options.ragged
-        self._is_packed = ragged.form == "packed"
-        self._packs = ragged.pack_to is not None
+        self._is_packed = self._options.ragged == "packed"
+        self._packs = self._options.packs
         self._why_no_graph = ""
-        if ragged.max_rows is not None:
+        if self._options.max_rows is not None:
             self._why_no_graph = _BY_ROWS
         elif self._computes and not self._packs:
             self._why_no_graph = _BY_CHAINS

@@ -13,12 +13,12 @@ import numpy as np
 from echobuf import hints, nodes
 from echobuf._engine.backends import HostBackend
 from echobuf._engine.ragged_forms import RaggedLeaf
-from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.cuda.device import is_simulated
 from echobuf.errors import OptionError
 from echobuf.jax import arrays
 from echobuf.jax.arrays import Placement
 from echobuf.loader.items import Adapter
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.spec import refuse_dtypes
 from echobuf.trees import flatten, map_leaves
 
@@ -63,7 +63,7 @@ class JaxAdapter(ItemAdapter):
         """Return an adapter for a worker, which uses no device."""
         return ItemAdapter()
 
-    def fit(self, buffer: EchoBuffer) -> None:
+    def fit(self, buffer: LoaderBuffer) -> None:
         """Make the buffer return JAX's arrays.
 
         Raises:
@@ -71,9 +71,9 @@ class JaxAdapter(ItemAdapter):
             OptionError: batches of ragged leaves are to be sharded.
         """
         _check_dtypes(buffer)
-        engine, target = engine_of(buffer), self._place.target
-        backend = engine.backend
-        if self._is_sharded and engine.output.drawn.is_ragged:
+        target = self._place.target
+        backend = buffer.backend
+        if self._is_sharded and buffer.output.drawn.is_ragged:
             raise OptionError(
                 "`sharding` is given, and examples have ragged leaves, whose batches "
                 "are not there yet as global arrays; leave `sharding` out, or pad the "
@@ -81,12 +81,12 @@ class JaxAdapter(ItemAdapter):
             )
         if self._is_sharded:
             assert isinstance(backend, HostBackend)
-            lead = () if engine.whole_batches else (engine.options.batch_size,)
-            backend.use_tensors(arrays.to_global(target, engine.output.drawn, lead))
+            lead = () if buffer.whole_batches else (buffer.options.batch_size,)
+            backend.use_tensors(arrays.to_global(target, buffer.output.drawn, lead))
         elif isinstance(backend, HostBackend):
-            if engine.spec.is_ragged:  # `Ragged` and `Padded` are pytrees
+            if buffer.spec.is_ragged:  # `Ragged` and `Padded` are pytrees
                 backend.use_tensors(arrays.from_numpy(target))
-            elif backend.exportable() and arrays.exportable(engine.output.drawn):
+            elif backend.exportable() and arrays.exportable(buffer.output.drawn):
                 backend.use_exported(arrays.from_exported(target))
             else:
                 backend.use_tensors(arrays.from_numpy(target))
@@ -97,12 +97,12 @@ class JaxAdapter(ItemAdapter):
 
             on_stream = functools.partial(use_stream, backend.ordinal)
             backend.use_converted(arrays.FromCupy(on_stream))
-        if engine.functions is not None:
-            engine.functions.use_dtypes(arrays.canonical)
+        if buffer.functions is not None:
+            buffer.functions.use_dtypes(arrays.canonical)
 
 
-def _check_dtypes(buffer: EchoBuffer) -> None:
-    spec = engine_of(buffer).output.spec
+def _check_dtypes(buffer: LoaderBuffer) -> None:
+    spec = buffer.output.spec
     lacking: dict[str, np.dtype[Any]] = {}
     for field, path in zip(spec.fields, spec.paths, strict=True):
         try:

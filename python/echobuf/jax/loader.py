@@ -7,12 +7,14 @@ from typing import Any, Literal
 
 import jax
 
+from echobuf.arguments import Factor, Unit
 from echobuf.jax.adapter import JaxAdapter
 from echobuf.jax.arrays import Placement, find_placement
 from echobuf.loader.items import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
-from echobuf.loader.signature import declared, documented
-from echobuf.options import Factor, Unit
+from echobuf.loader.signature import documented
+from echobuf.option import JAX
+from echobuf.options import takes_options
 from echobuf.workers.settings import Context
 
 
@@ -53,7 +55,7 @@ class EchoLoader(_EchoLoader):
         (True, (16, 3))
     """
 
-    @declared
+    @takes_options(JAX)
     def __init__(  # noqa: PLR0913 - what users may say of a loader
         self,
         upstream: Iterable[Any],
@@ -61,6 +63,7 @@ class EchoLoader(_EchoLoader):
         batch_size: int | None = None,
         window: int | None = None,
         factor: Factor = "auto",
+        max_factor: int = 8,
         unit: Unit = "example",
         batched: bool | None = None,
         length: int | None = None,
@@ -71,7 +74,6 @@ class EchoLoader(_EchoLoader):
         multiprocessing_context: Context = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         max_restarts: int = 3,
-        max_factor: int = 8,
         device: str | jax.Device | None = "cpu",
         seed: int = 0,
         transform: Any = None,
@@ -89,12 +91,12 @@ class EchoLoader(_EchoLoader):
         sharding: Any = None,
     ) -> None: ...
 
-    def _set_up(
-        self, upstream: Iterable[Any], *, device: Any, sharding: Any, **arguments: Any
-    ) -> None:
-        self._place: Placement = find_placement(device, sharding)
+    def _set_up(self, upstream: Iterable[Any], **arguments: Any) -> None:
+        sharding = arguments.pop("sharding")
+        self._place: Placement = find_placement(arguments["device"], sharding)
         self._sharded = sharding is not None
-        super().__init__(upstream, device=self._place.buffer_device, **arguments)
+        arguments |= {"device": self._place.buffer_device}
+        super()._set_up(upstream, **arguments)
 
     def _adapter(self) -> Adapter:
         return JaxAdapter(self._place, self._sharded)

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from typing import Any, TypeVar
 
 from echobuf import state
+from echobuf.arguments import show_factor
 from echobuf.loader.arrivals import unseal
 from echobuf.loader.epochs import Epochs
 from echobuf.loader.plan import Plan
@@ -16,7 +17,6 @@ from echobuf.loader.source import as_data_loader
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.thread import closed_error
 from echobuf.loader.upstream import Upstream
-from echobuf.options import show_factor
 from echobuf.resources import Closing, Uncopied
 from echobuf.stats import NOTHING, Stats, make_stats
 

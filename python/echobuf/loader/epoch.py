@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from echobuf._engine.termination import upstream_failed
 from echobuf._engine.waits import needed_after
-from echobuf.buffer import EchoBuffer, engine_of, next_within
 from echobuf.errors import (
     ClosedError,
     EchobufError,
@@ -24,6 +23,7 @@ from echobuf.loader.feeder import Feeder
 from echobuf.loader.readers import Reader
 from echobuf.loader.states import Positions
 from echobuf.loader.thread import closed_error
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.progress import Wait, show_seconds, slice_s
 from echobuf.resources import Uncopied
 from echobuf.state import State
@@ -52,7 +52,7 @@ class EpochFeed:
 
     number: int
     resume: State | None
-    buffer: EchoBuffer | None = None
+    buffer: LoaderBuffer | None = None
     feeder: Feeder | None = None
     cause: BaseException | None = None
     reader: Reader | None = None
@@ -118,7 +118,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
     ) -> None:
         self.number = run.number
         self._run: EpochFeed | None = run  # None: at the end
-        self._buffer: EchoBuffer | None = None  # from the first draw on
+        self._buffer: LoaderBuffer | None = None  # from the first draw on
         self._first: Callable[[EpochFeed], EpochFeed] | None = first
         self._finished: Callable[[], None] | None = finished
         self._overlap = overlap
@@ -154,7 +154,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         with self._changing:
             return self._draw(buffer, timeout)
 
-    def _opened(self) -> EchoBuffer:
+    def _opened(self) -> LoaderBuffer:
         """Return the buffer before the first draw; raise if there is none."""
         with self._changing:
             if self._run is None and not self._superseded:
@@ -167,11 +167,11 @@ class EpochIterator(Uncopied, Iterator[Any]):
                 raise StopIteration
             return self._buffer
 
-    def _draw(self, buffer: EchoBuffer, timeout: float | None) -> Any:
+    def _draw(self, buffer: LoaderBuffer, timeout: float | None) -> Any:
         try:
             batch = self._held
             if batch is None and timeout is None:
-                batch = next_within(buffer, slice_s())
+                batch = buffer.next_within(slice_s())
             if batch is None:
                 batch = self._draw_late(buffer, timeout)
         except StopIteration:
@@ -197,7 +197,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
                 self._overlap = None
         return batch
 
-    def _draw_late(self, buffer: EchoBuffer, timeout: float | None) -> Any:
+    def _draw_late(self, buffer: LoaderBuffer, timeout: float | None) -> Any:
         """Return the next batch; report the wait for it, if that lasts.
 
         Raises:
@@ -207,7 +207,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         if timeout is None:
             # Of this call alone: other threads may draw from this iterator, too.
             wait = None if run is None else _DrawWait(buffer, run, slice_s() or 0.0)
-            while (batch := next_within(buffer, slice_s())) is None:
+            while (batch := buffer.next_within(slice_s())) is None:
                 if wait is not None:
                     wait.tick()
             return batch
@@ -251,7 +251,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         """Return the buffer's position after a draw."""
         assert self._buffer is not None
         assert self._run is not None
-        return self._run.positions.at(engine_of(self._buffer).position)
+        return self._run.positions.at(self._buffer.position)
 
     def _end(self) -> None:
         with self._changing:
@@ -332,7 +332,7 @@ class _DrawWait:
         begun_s: seconds that the wait has lasted already.
     """
 
-    def __init__(self, buffer: EchoBuffer, feed: EpochFeed, begun_s: float) -> None:
+    def __init__(self, buffer: LoaderBuffer, feed: EpochFeed, begun_s: float) -> None:
         self._buffer = buffer
         self._feed = feed
         self._wait = Wait("batch", begun_s)
@@ -358,7 +358,7 @@ class _DrawWait:
             return make_stats(NOTHING)
 
     def _describe(self) -> str:
-        what = "examples" if not engine_of(self._buffer).whole_batches else "batches"
+        what = "examples" if not self._buffer.whole_batches else "batches"
         stats = self._stats()
         served, fresh = stats.served, stats.fresh
         target = "a batch" if served else "the first batch"
@@ -371,7 +371,7 @@ class _DrawWait:
             least = 0
             if resume is not None and resume["position"] is not None:
                 least = resume["position"]["resident_end"]
-            need = needed_after(engine_of(self._buffer).options, fresh, least)
+            need = needed_after(self._buffer.options, fresh, least)
             to_fill = "" if served else " of the window"
             have = f"{fresh:,} of {need:,} fresh {what}{to_fill} are there"
             left = need - fresh

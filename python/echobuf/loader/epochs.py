@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Callable
 
 from echobuf import state
-from echobuf.buffer import engine_of
 from echobuf.loader.epoch import EpochFeed, EpochIterator, weakly
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.states import locate
@@ -222,9 +221,8 @@ class Epochs:
     def _locate(self) -> state.State:
         buffer = self._starter.buffer
         assert buffer is not None
-        engine = engine_of(buffer)
         count = self._starter.count()
-        at = locate(engine, None if count is None else count - self._base)
-        if at["epoch"] == engine.epoch:  # else it is the start of the next one
+        at = locate(buffer, None if count is None else count - self._base)
+        if at["epoch"] == buffer.epoch:  # else it is the start of the next one
             at["base"] = self._base
         return at

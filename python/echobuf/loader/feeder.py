@@ -38,19 +38,19 @@ _feeders: weakref.WeakSet[Feeder] = weakref.WeakSet()
 
 
 class Sink(Protocol):
-    """A ring that a feeder puts into: the engine of a buffer, or a server's ring."""
+    """A ring that a feeder puts into: a buffer, or a server's ring."""
 
     @property
     def whole_batches(self) -> bool:
         """True if items are whole batches, of different lengths."""
 
-    def put(self, tree: Any, stacked: bool) -> None:
+    def put_tree(self, tree: Any, stacked: bool) -> None:
         """Put one example, or examples stacked on axis 0; wait for room."""
 
     def put_all(
         self, stacked: bool, term: int, items: Iterator[Any], most: int
     ) -> tuple[int, bool, tuple[int, int] | None, Any]:
-        """Put items up to the first that needs conversion, as `Engine.put_all`."""
+        """Put items, up to the first that needs conversion: `LoaderBuffer.put_all`."""
 
     def refuse_put(self, code: int, accepted: int) -> NoReturn:
         """Raise for a put that ended with `code` after `accepted` examples."""
@@ -253,7 +253,7 @@ class ItemFeeder(Feeder):
                 item = self._skip(item)
                 if item is None:
                     return
-            self._sink.put(item, self._batched)
+            self._sink.put_tree(item, self._batched)
         except SpecError as error:
             raise ItemError(self._does_not_fit(error)) from error.__cause__
         except CapacityError as error:

@@ -9,11 +9,11 @@ from typing import Any
 from echobuf import nodes
 from echobuf._engine.ragged_forms import RaggedLeaf, bytes_as_array
 from echobuf._engine.termination import upstream_failed
-from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
 from echobuf.loader import source
 from echobuf.loader.ragged import flags_of
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.spec import about_lists, as_array, copy_leaf, first_arrays, shape_of
 from echobuf.trees import (
     flatten,
@@ -307,7 +307,7 @@ class Adapter:
         """Return an adapter for a worker process, which is pickled."""
         return type(self)()
 
-    def fit(self, buffer: EchoBuffer) -> None:
+    def fit(self, buffer: LoaderBuffer) -> None:
         """Make the buffer return batches of the framework's arrays.
 
         Raises:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from echobuf.arguments import check_bool
+from echobuf.arguments import Factor, Unit, check_epoch
 from echobuf.errors import EchobufError
 from echobuf.loader.attributes import DataLoaderLike
 from echobuf.loader.epoch import weakly
@@ -18,7 +18,8 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.readers import Reader, choose_reader, is_attached
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import Upstream
-from echobuf.options import Factor, Unit, check_epoch
+from echobuf.option import BUFFER, LOADER
+from echobuf.options import check_each, takes_options
 from echobuf.workers.settings import Context, check_workers
 
 _LEAVE_S = 1.0
@@ -60,8 +61,8 @@ class EchoLoader(DataLoaderLike):
         upstream: an iterable of examples or of batches, such as a DataLoader; or a
             `ray.data.Dataset`, or one trainer's shard of it, which is read in batches
             of `batch_size`.
-        batch_size: examples in a batch. With `batched=True` it is that of the first
-            batch by default; left out with `unit="batch"`.
+        batch_size: examples in a batch; left out with `unit="batch"`. With
+            `batched=True` it is by default that of the first batch.
         window: examples (batches with `unit="batch"`) that one shuffled pass covers; at
             least `batch_size` and `factor`. Left out, it is 32 batches, rounded up to a
             multiple of ceil(factor) batches.
@@ -70,17 +71,18 @@ class EchoLoader(DataLoaderLike):
             other examples the extra use in each epoch, and `len(loader)` is that of the
             epoch that is running, or comes next; `batch_size` is then at most
             floor(factor) * (window // ceil(factor)).
-        unit: "example", or "batch" to echo the batches of upstream as they are.
+        max_factor: the most that "auto" serves an example.
+        unit: "example", or "batch" to echo whole batches as they are.
         batched: whether upstream yields batches (examples stacked on axis 0). By
             default True with `unit="batch"`, for a DataLoader that makes batches, and
             for Ray.
         length: how many examples (batches with `unit="batch"`) upstream yields, where
             it does not say; for `len(loader)`.
         overlap_epochs: begin the next epoch's upstream as soon as all examples of this
-            one have entered the window, so that short epochs do not pay for filling
-            and draining it. `iter(upstream)` and its first `next` then run inside a
-            `next` of this epoch; what is set between epochs (a sampler's epoch) comes
-            too late for them; and one epoch more is begun than is used.
+            one have entered the window, so that short epochs do not pay for filling and
+            draining it. `iter(upstream)` and its first `next` then run inside a `next`
+            of this epoch; what is set between epochs (a sampler's epoch) comes too late
+            for them; and one epoch more is begun than is used.
         sampler: for a map-style `upstream` (`__getitem__`, `__len__`): the indices of
             an epoch's examples, in order, iterated anew in each epoch.
         num_workers: processes that make examples of a map-style `upstream` and write
@@ -94,18 +96,18 @@ class EchoLoader(DataLoaderLike):
         worker_init_fn: called in each with its number, before its first example.
         max_restarts: workers that may die in an epoch and be started again, with the
             examples that they had not finished; one more is an `UpstreamError`.
-        max_factor: the most that "auto" serves an example.
         device: where the window is: "cpu", "cuda" (the current device) or "cuda:N".
-        seed: with it, the order of upstream, `window` and `factor`, the order of draws
-            is fixed (an int from 0 to 2**64 - 1).
-        transform: a mapping from leaves to lists of operations of
-            `echobuf.transforms`, which run inside the draw: each echo is augmented
-            anew.
+        seed: with it, the order of fresh examples, `window` and `factor`, the order of
+            draws is fixed (an int from 0 to 2**64 - 1).
+        transform: a mapping from leaves to lists of operations of `echobuf.transforms`,
+            which run inside the draw: each echo is augmented anew. It says what batches
+            are made of: docs/transforms.md.
         prefetch: batches that a native thread assembles ahead; on a CUDA device, where
             examples are uploaded ahead anyhow, it does nothing.
         drop_last: leave out a last batch that is shorter than `batch_size`.
         max_bytes: the most memory that the buffer may take on its device: its ring,
-            batches made ahead, and batch memory kept for the next batch.
+            batches made ahead, and batch memory kept for the next batch. Batches that
+            you hold are yours.
         payload_bytes: makes leaves ragged whose length on axis 0 varies: the most bytes
             that these take in the window, all of them together, without padding. An
             example (a whole batch with `unit="batch"`) may have as many as a segment's
@@ -144,6 +146,7 @@ class EchoLoader(DataLoaderLike):
         (25,) int64
     """
 
+    @takes_options(LOADER)
     def __init__(  # noqa: PLR0913 - what users may say of a loader
         self,
         upstream: Iterable[Any],
@@ -151,6 +154,7 @@ class EchoLoader(DataLoaderLike):
         batch_size: int | None = None,
         window: int | None = None,
         factor: Factor = "auto",
+        max_factor: int = 8,
         unit: Unit = "example",
         batched: bool | None = None,
         length: int | None = None,
@@ -161,7 +165,6 @@ class EchoLoader(DataLoaderLike):
         multiprocessing_context: Context = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         max_restarts: int = 3,
-        max_factor: int = 8,
         device: str = "cpu",
         seed: int = 0,
         transform: Any = None,
@@ -176,62 +179,35 @@ class EchoLoader(DataLoaderLike):
         pack_to: int | None = None,
         overlong: Literal["error", "cut"] = "error",
         with_info: bool = False,
-    ) -> None:
+    ) -> None: ...
+
+    def _set_up(self, upstream: Iterable[Any], **arguments: Any) -> None:
+        arguments |= check_each(arguments, LOADER, beside=BUFFER)
         adapter = self._adapter()
-        workers = check_workers(
-            num_workers,
-            multiprocessing_context,
-            worker_init_fn,
-            max_restarts,
-            unit=unit,
-            batched=batched,
-            in_order=in_order,
-            seed=seed,
-        )
+        workers = check_workers(**arguments)
         self._choice = choice = choose_reader(
             upstream,
             adapter,
             workers,
-            sampler=sampler,
-            batch_size=batch_size,
-            batched=batched,
-            unit=unit,
-            overlap_epochs=overlap_epochs,
+            sampler=arguments["sampler"],
+            batch_size=arguments["batch_size"],
+            batched=arguments["batched"],
+            unit=arguments["unit"],
+            overlap_epochs=arguments["overlap_epochs"],
         )
         source = choice.upstream
         self._upstream = Upstream(source)
-        overlap = check_bool("overlap_epochs", overlap_epochs)
         self._plan = Plan(
             source,
-            batched=batched,
             default=adapter.yields_batches(source),
-            length=length,
-            arguments={
-                "batch_size": batch_size,
-                "window": window,
-                "factor": factor,
-                "max_factor": max_factor,
-                "unit": unit,
-                "device": device,
-                "seed": seed,
-                "transform": transform,
-                "prefetch": prefetch,
-                "drop_last": drop_last,
-                "max_bytes": max_bytes,
-                "payload_bytes": payload_bytes,
-                "ragged": ragged,
-                "pad_value": pad_value,
-                "pad_to": pad_to,
-                "max_rows": max_rows,
-                "pack_to": pack_to,
-                "overlong": overlong,
-                "with_info": with_info,
-            },
+            arguments=arguments,
             make=choice.make,
         )
         self._plan.see_first = weakly(self._see_first_batch, lambda: None)
         self._starter = EpochStarter(self._upstream, self._plan, adapter, choice.reader)
-        self._epochs = Epochs(self._starter, self._upstream.epochs, overlap=overlap)
+        self._epochs = Epochs(
+            self._starter, self._upstream.epochs, overlap=arguments["overlap_epochs"]
+        )
         self._is_attached = is_attached(upstream)
         self._closing = threading.RLock()
         self._is_released = False

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from echobuf import state
-from echobuf.arguments import check_int
-from echobuf.buffer import EchoBuffer, engine_of
-from echobuf.errors import OptionError, show
+from echobuf.arguments import check_factor, check_int
+from echobuf.errors import OptionError
 from echobuf.loader import items, source
 from echobuf.loader.lengths import (
     EpochLength,
@@ -18,7 +17,9 @@ from echobuf.loader.lengths import (
     warn_of_count,
 )
 from echobuf.loader.ragged import BatchDecoder, RaggedRequest, find_batch_decoder
-from echobuf.options import Options, check_factor, check_options
+from echobuf.loader_buffer import LoaderBuffer
+from echobuf.option import BUFFER
+from echobuf.options import Options, check_options, shared_of
 from echobuf.spec import make_spec
 
 _DEFAULT_BATCHES = 32  # in a window, where nothing else is said
@@ -29,11 +30,9 @@ class Plan:
 
     Args:
         upstream: an iterable of examples or of batches.
-        batched: as for `EchoLoader`; None: `default`.
         default: True if `upstream` yields batches by its kind.
-        length: as for `EchoLoader`.
-        arguments: those of `EchoBuffer`; `batch_size` may still be unknown, and
-            `window`, which then follows from it. `ragged` is that of `EchoLoader`.
+        arguments: those of `EchoLoader`; `batch_size` may still be unknown, and
+            `window`, which then follows from it.
         make: what makes a buffer of them.
 
     Attributes:
@@ -47,17 +46,15 @@ class Plan:
         self,
         upstream: Iterable[Any],
         *,
-        batched: Any,
         default: bool,
-        length: Any,
-        arguments: dict[str, Any],
-        make: Callable[..., EchoBuffer] = EchoBuffer,
+        arguments: Mapping[str, Any],
+        make: Callable[..., LoaderBuffer] = LoaderBuffer,
     ) -> None:
         self._upstream = upstream
         self._make = make
-        self._arguments = arguments
-        self._length = None if length is None else check_int("length", length, 0, None)
-        unit = arguments["unit"]
+        self._length: int | None = arguments["length"]
+        unit, batched = arguments["unit"], arguments["batched"]
+        arguments = self._arguments = shared_of(arguments, BUFFER)
         request = RaggedRequest(arguments["ragged"])
         arguments["ragged"] = request.form or "packed"
         self.batched = _check_batched(batched, unit, default)
@@ -78,11 +75,11 @@ class Plan:
         if (arguments["batch_size"] is not None and not by_rows) or unit == "batch":
             self._settle_window()
         self.options: Options = self._check()
-        is_asked = request.form is not None or bool(self.options.ragged.given)
+        is_asked = request.form is not None or bool(self.options.for_rows)
         self.ragged: RaggedRequest | None = request if is_asked else None
         if is_asked:
             _check_ragged(arguments, self.options)
-        self._buffer: EchoBuffer | None = None
+        self._buffer: LoaderBuffer | None = None
         self._is_warned = False
         self.see_first: Callable[[], None] = lambda: None
 
@@ -134,7 +131,7 @@ class Plan:
 
     def make_buffer(
         self, first: Any, more: Iterator[Any], before: int | None = None
-    ) -> EchoBuffer:
+    ) -> LoaderBuffer:
         """Return the buffer for items like the first one of upstream.
 
         Args:
@@ -146,7 +143,7 @@ class Plan:
         self._first_batch.before = before
         spec = self._infer(first, more)
         self._buffer = self._make(spec, **self._arguments)
-        self.options = engine_of(self._buffer).options
+        self.options = self._buffer.options
         return self._buffer
 
     def _infer(self, first: Any, more: Iterator[Any]) -> Any:
@@ -172,7 +169,7 @@ class Plan:
                 return items.as_whole(self._check_any(spec), max(length, most))
             self._learn_size(length)
         else:
-            is_packing = self.options.ragged.pack_to is not None
+            is_packing = self.options.packs
             spec = items.infer_ragged_example(
                 first, more, request.flags_of_example(first, all_ragged=is_packing)
             )
@@ -183,7 +180,7 @@ class Plan:
         if not make_spec(spec).is_ragged:
             if self.batched:
                 raise OptionError(
-                    f"{self.options.ragged.given}, but in the first batch no leaf "
+                    f"{self.options.for_rows}, but in the first batch no leaf "
                     "varies in length: all are taken for arrays that are stacked. "
                     "Name those that do, `ragged={'tokens': 'packed', 'label': None}`, "
                     "in a pytree like a batch, and yield a list of arrays, one for "
@@ -192,7 +189,7 @@ class Plan:
                     "arguments for ragged leaves out."
                 )
             raise OptionError(
-                f"{self.options.ragged.given}, but in what upstream yields first no "
+                f"{self.options.for_rows}, but in what upstream yields first no "
                 "leaf varies in length on axis 0. Name those that do, "
                 "`ragged={'tokens': 'packed', 'label': None}`, in a pytree like an "
                 "example (`ragged='packed'` where that is one array); or leave the "
@@ -226,7 +223,7 @@ class Plan:
     def batch_size(self) -> int | None:
         """Examples in a batch; None until the first batch says it."""
         size = self._arguments["batch_size"]
-        if self.options.ragged.max_rows is not None:
+        if self.options.max_rows is not None:
             return None
         if size is None and self.options.whole_batches:
             return source.loader_batch_size(self._upstream)
@@ -281,8 +278,7 @@ class Plan:
 
     def _depends_on_lengths(self, ratio: tuple[int, int]) -> bool:
         """Return True if the number of batches follows from the lengths of examples."""
-        ragged = self.options.ragged
-        if ragged.max_rows is not None or ragged.pack_to is not None:
+        if self.options.max_rows is not None or self.options.packs:
             return True
         return self.ragged is not None and ratio[1] != 1
 
@@ -342,7 +338,7 @@ class Plan:
     def sealed(self) -> state.State:
         """Return the arguments as they are kept in a state."""
         if self._buffer is not None:
-            return engine_of(self._buffer).arguments
+            return self._buffer.arguments
         arguments = state.arguments_of(self.options, None, None, None)
         is_awaited = self._first_batch.is_awaited
         is_learnt = is_awaited and not self._is_size_given
@@ -356,14 +352,13 @@ class Plan:
 
 def _check_ragged(arguments: dict[str, Any], options: Options) -> None:
     """Check the arguments of a loader some of whose leaves are to be ragged."""
-    if options.ragged.payload_bytes is None and options.ragged.pack_to is None:
+    if options.payload_bytes is None and options.pack_to is None:
         raise OptionError(
             "`payload_bytes` is None, and examples are to have ragged leaves; give "
             "`payload_bytes`, the bytes of all ragged leaves in the window. (An "
             "`EchoBuffer` may have `Field(..., max_length=)` in place of it.)"
         )
-    ragged = options.ragged
-    by_rows = ragged.max_rows is not None or ragged.pack_to is not None
+    by_rows = options.max_rows is not None or options.packs
     if by_rows and arguments["window"] is None:
         raise OptionError(
             "`window` is None; with `max_rows` or `pack_to` it must be an int >= 1, "
@@ -371,11 +366,9 @@ def _check_ragged(arguments: dict[str, Any], options: Options) -> None:
         )
 
 
-def _check_batched(batched: Any, unit: Any, default: bool) -> bool:
+def _check_batched(batched: bool | None, unit: Any, default: bool) -> bool:
     if batched is None:
         return unit == "batch" or default
-    if batched is not True and batched is not False:
-        raise OptionError(f"`batched` is {show(batched)}; it must be True or False.")
     if unit == "batch" and not batched:
         raise OptionError(
             "`batched` is False; with unit='batch' upstream yields the batches "

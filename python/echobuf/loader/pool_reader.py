@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from echobuf._engine.engine import Engine
-from echobuf.buffer import EchoBuffer
 from echobuf.loader.arrivals import (
     ArrivalStates,
     Entered,
@@ -26,6 +24,7 @@ from echobuf.loader.items import Adapter, LookAhead
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.source import Order
 from echobuf.loader.upstream import UpstreamStart
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.progress import watching
 from echobuf.resources import enough
 from echobuf.state import ENTERED_KEY
@@ -167,7 +166,7 @@ class PoolReader(Reader):
             f"{', '.join(shown[:_SHOWN])}{f' and {more} others' if more > 0 else ''}"
         )
 
-    def feed(self, engine: Engine, request: FeedRequest) -> WorkerFeeder:
+    def feed(self, buffer: LoaderBuffer, request: FeedRequest) -> WorkerFeeder:
         """Start a thread that feeds an epoch; start the workers with the first one.
 
         Raises:
@@ -177,7 +176,7 @@ class PoolReader(Reader):
             assert self._config is not None
             try:
                 self.pool = WorkerPool(
-                    self.settings, self._config, self._example, engine, self._begun
+                    self.settings, self._config, self._example, buffer, self._begun
                 )
             except BaseException:  # what was short, such as threads, is so in them, too
                 self._drop_begun()
@@ -185,7 +184,7 @@ class PoolReader(Reader):
             self._begun.clear()
         if request.told is not None:
             self.pool.set_epoch(request.told)
-        return WorkerFeeder(self.pool, engine, request)
+        return WorkerFeeder(self.pool, buffer, request)
 
 
 def _drop(begun: list[WorkerProcess]) -> list[WorkerProcess]:
@@ -202,11 +201,13 @@ class WorkerFeeder(Feeder):
 
     Args:
         pool: the workers; it is not kept, so that dropping it ends them.
-        engine: open, for this epoch.
+        buffer: open, for this epoch.
         request: the epoch; its items are indices of the sampler.
     """
 
-    def __init__(self, pool: WorkerPool, engine: Engine, request: FeedRequest) -> None:
+    def __init__(
+        self, pool: WorkerPool, buffer: LoaderBuffer, request: FeedRequest
+    ) -> None:
         self._core = core = pool.core
         self._supervisor = pool.supervisor
         term = self._supervisor.begin_epoch()
@@ -218,7 +219,7 @@ class WorkerFeeder(Feeder):
             self._replay = Replay.of(entered)
         elif is_midway and not pool.is_in_order:
             # Any of them may have been in the window.
-            slots = engine.backend.slots
+            slots = buffer.backend.slots
             self._replay = Replay.in_order(request.needed, slots)
         else:
             self._replay = Replay.begin(request.needed)
@@ -229,7 +230,7 @@ class WorkerFeeder(Feeder):
             )
         elif entered is not None:
             self.positions = OrderedStates(request.number, offset, self._replay)
-        super().__init__(engine, request.thread, request.start, term)
+        super().__init__(buffer, request.thread, request.start, term)
 
     def stop(self) -> None:
         """Ask the thread to end, and do not wait for it."""
@@ -288,12 +289,3 @@ def _next_chunk(indices: Iterator[int]) -> npt.NDArray[np.int64]:
         if len(chunk) == _CHUNK or time.monotonic() > end:
             break
     return np.array(chunk, np.int64)
-
-
-class SharedBuffer(EchoBuffer):
-    """A buffer whose slots, and nothing else, lie in memory shared with workers.
-
-    Where examples differ in length, workers have memory of their own in place of them.
-    """
-
-    _shared = True

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from echobuf._engine.engine import Engine
-from echobuf.buffer import EchoBuffer
 from echobuf.errors import OptionError
 from echobuf.loader import source
 from echobuf.loader.feeder import Feeder, ItemFeeder, Sink
@@ -18,6 +17,7 @@ from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
 from echobuf.loader.states import Snapshots
 from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import UpstreamStart, describe_next
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.state import State
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ class Reader(ABC):
         return describe_next()
 
     @abstractmethod
-    def feed(self, engine: Engine, request: FeedRequest) -> Feeder:
-        """Begin to feed an epoch into the buffer of an engine.
+    def feed(self, buffer: LoaderBuffer, request: FeedRequest) -> Feeder:
+        """Begin to feed an epoch into a buffer.
 
         Raises:
             OptionError: the dataset cannot be sent to other processes.
@@ -106,7 +106,7 @@ class ThreadReader(Reader):
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
 
-    def feed(self, engine: Sink, request: FeedRequest) -> Feeder:
+    def feed(self, buffer: Sink, request: FeedRequest) -> Feeder:
         """Begin; the examples that are not needed are skipped."""
         start, read = request.start, self._adapter.decoder()
         if isinstance(start.items, LookAhead):
@@ -114,7 +114,7 @@ class ThreadReader(Reader):
         if request.batch_decoder is not None:
             read = request.batch_decoder.before(read)
         return ItemFeeder(
-            engine,
+            buffer,
             request.thread,
             start,
             batched=request.batched,
@@ -140,7 +140,7 @@ class ReaderChoice:
     given: Any
     upstream: Any
     reader: Reader
-    make: Callable[..., EchoBuffer] = EchoBuffer
+    make: Callable[..., LoaderBuffer] = LoaderBuffer
     order: Order | None = None
     workers: WorkerSettings | None = None
 
@@ -171,11 +171,12 @@ def choose_reader(
         reader = upstream.__echobuf_reader__()
         return ReaderChoice(given, reader, reader, reader.make_buffer)
     if workers is not None:
-        from echobuf.loader.pool_reader import PoolReader, SharedBuffer
+        from echobuf.loader.pool_reader import PoolReader
 
         order = Order(upstream, sampler)
         reader = PoolReader(workers, order, adapter)
-        return ReaderChoice(given, order, reader, SharedBuffer, order, workers)
+        make = functools.partial(LoaderBuffer, shared=True)
+        return ReaderChoice(given, order, reader, make, order, workers)
     if sampler is not None or is_map_style(upstream):
         order = Order(upstream, sampler)
         reader = ThreadReader(adapter)

@@ -1,34 +1,14 @@
-"""Explicit signatures and complete docstrings for loaders that extend another one."""
+"""Complete docstrings for loaders that extend another one."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-_Init = TypeVar("_Init", bound=Callable[..., None])
 _Class = TypeVar("_Class", bound=type)
 
 _ENTRY = re.compile(r"    (\w+): ")
-
-
-def declared(init: _Init) -> _Init:
-    """Make of an `__init__` without a body one that calls the method `_set_up`.
-
-    `_set_up` gets every argument that `init` declares by name, defaults included.
-    So a loader with more arguments than its base declares all of them once, for
-    readers and type checkers, and hands those of the base on as a mapping.
-    """
-
-    @functools.wraps(init)
-    def collect(self: Any, *args: Any, **given: Any) -> None:
-        init(self, *args, **given)  # raises Python's own TypeError for a wrong name
-        self._set_up(*args, **{**collect.__kwdefaults__, **given})  # type: ignore[attr-defined]
-
-    collect.__kwdefaults__ = init.__kwdefaults__  # type: ignore[attr-defined]
-    return collect  # type: ignore[return-value]
 
 
 def documented(cls: _Class) -> _Class:

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from echobuf import state
-from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import (
     EchobufError,
     OptionError,
@@ -28,6 +27,7 @@ from echobuf.loader.upstream import (
     UpstreamStart,
     begin_upstream,
 )
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.resources import enough
 from echobuf.state import UpstreamState
 
@@ -62,7 +62,7 @@ class EpochStarter:
         self._thread = UpstreamThread()
         self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
         self.early: tuple[EpochFeed, UpstreamStart] | None = None
-        self.buffer: EchoBuffer | None = None
+        self.buffer: LoaderBuffer | None = None
         self.positions = Positions()
         self._batch_decoder: BatchDecoder | None = None  # from the first item on
         self._is_warned = False
@@ -86,7 +86,7 @@ class EpochStarter:
             buffer, run = self.buffer, early[0]
             assert buffer is not None
             try:
-                engine_of(buffer).go_ahead(number)
+                buffer.go_ahead(number)
                 self._note(run)
             except BaseException:
                 self._stop_feeding(buffer)
@@ -127,13 +127,13 @@ class EpochStarter:
         assert run.feeder is not None
         self._feeders, self.positions = [run.feeder], run.positions
 
-    def _stop_feeding(self, buffer: EchoBuffer) -> None:
+    def _stop_feeding(self, buffer: LoaderBuffer) -> None:
         """Stop the threads that feed the buffer, as Ctrl-C has come in between.
 
         Not a context manager: an interrupt at the end of its block would stop what
         was begun well.
         """
-        self._feeders = [*self._feeders, *stop_feeding(engine_of(buffer))]
+        self._feeders = [*self._feeders, *stop_feeding(buffer)]
 
     def count(self) -> int | None:
         """Return the number of fresh examples in an epoch, where it is known.
@@ -181,18 +181,14 @@ class EpochStarter:
 
     def _release(self) -> None:
         if self.buffer is not None:
-            engine_of(self.buffer).release()
+            self.buffer.release()
 
     # ---- the next epoch's upstream, while this one is served out
 
     def begin_early(self, number: int) -> bool:
         """Begin upstream of that epoch once it is time; True when that is done."""
         buffer = self.buffer
-        if (
-            self.early is not None
-            or buffer is None
-            or not engine_of(buffer).is_draining()
-        ):
+        if self.early is not None or buffer is None or not buffer.is_draining():
             return self.early is not None
         if not self._reader.is_ready():
             return False
@@ -203,7 +199,7 @@ class EpochStarter:
             return True  # the next `iter` says so
         try:
             run = EpochFeed(number, None)
-            if start.items is not None and engine_of(buffer).open_ahead(number):
+            if start.items is not None and buffer.open_ahead(number):
                 run = self._feed(buffer, start, number, None)
             self.early = run, start
         except BaseException:
@@ -252,7 +248,7 @@ class EpochStarter:
 
     def _open(
         self, start: UpstreamStart, number: int, resume: state.State | None
-    ) -> EchoBuffer:
+    ) -> LoaderBuffer:
         if self.buffer is None:
             first, more = self._reader.first_item(start), iter(())
             self._adapter.learn(first)
@@ -271,16 +267,15 @@ class EpochStarter:
             try:
                 with self._enough():
                     self.buffer = self._make_buffer(example, more, before)
-                    engine_of(self.buffer).look_at(self._reader.first_item(start), what)
+                    self.buffer.look_at(self._reader.first_item(start), what)
             except OptionError:  # of too few examples, perhaps
                 if isinstance(start.items, LookAhead):
                     start.items.raise_error()
                 raise
         self.buffer.reset(number)
         if resume is not None:
-            engine = engine_of(self.buffer)
-            state.check_arguments(resume["arguments"], engine.arguments)
-            engine.restore(resume)
+            state.check_arguments(resume["arguments"], self.buffer.arguments)
+            self.buffer.restore(resume)
         return self.buffer
 
     def _open_empty(self, number: int, resume: state.State | None) -> None:
@@ -304,15 +299,15 @@ class EpochStarter:
 
     def _make_buffer(
         self, first: Any, more: Iterator[Any], before: int | None
-    ) -> EchoBuffer:
+    ) -> LoaderBuffer:
         if not self._adapter.takes_none:
             refuse_none(first, "batch" if self._plan.batched else "example")
         buffer = self._plan.make_buffer(first, more, before)
         try:
             self._adapter.fit(buffer)
-            engine_of(buffer).core.carry(self._adapter.carried())
+            buffer.core.carry(self._adapter.carried())
         except EchobufError:
-            engine_of(buffer).release()  # though the error may keep hold of it
+            buffer.release()  # though the error may keep hold of it
             raise
         return buffer
 
@@ -324,7 +319,7 @@ class EpochStarter:
 
     def _feed(
         self,
-        buffer: EchoBuffer,
+        buffer: LoaderBuffer,
         start: UpstreamStart,
         number: int,
         resume: state.State | None,
@@ -333,21 +328,21 @@ class EpochStarter:
         if resume is not None:
             base = resume.get("base", 0)
             needed = base + resume["fresh_offset"]
-        engine, snapshots = engine_of(buffer), None
+        snapshots = None
         if self._upstream.stateful is not None:
             snapshots = Snapshots(
                 self._upstream.stateful,
-                engine.options,
+                buffer.options,
                 number,
                 base,
                 start.offset,
                 start.state,
                 ahead=start.items if isinstance(start.items, LookAhead) else None,
             )
-        batched = self._plan.batched and not engine.whole_batches
+        batched = self._plan.batched and not buffer.whole_batches
         with self._enough():
             feeder = self._reader.feed(
-                engine,
+                buffer,
                 FeedRequest(
                     self._thread,
                     start,

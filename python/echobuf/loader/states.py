@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from echobuf import hints
-from echobuf._engine.engine import Engine
 from echobuf._engine.waits import segments_of
 from echobuf.errors import EchobufError, UpstreamStateError, describe, message
 from echobuf.loader.items import LookAhead
 from echobuf.loader.source import as_data_loader, begins_anew
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.options import Options
 from echobuf.plain import decode, encode
 from echobuf.state import UPSTREAM_KEY, State, UpstreamState, start_of
@@ -322,18 +322,18 @@ _PATIENCE_S = 5.0
 _SLICE_S = 0.002
 
 
-def locate(engine: Engine, count: int | None) -> State:
+def locate(buffer: LoaderBuffer, count: int | None) -> State:
     """Return the position of the batches handed out, once upstream has said its end.
 
     Where all that was put has been served, only upstream can say if the epoch is over.
     The next draw would wait for that, too; but it is not waited for without an end.
 
     Args:
-        engine: of the buffer.
+        buffer: that is drawn from.
         count: fresh examples that an epoch has, where that is known; as the buffer
             counts them.
     """
-    options = engine.options
+    options = buffer.options
     # Without echoes as many draws are left as records; fewer than a batch may go.
     goes = options.drop_last and options.ratio == (1, 1) and not options.whole_batches
     least = options.batch_size if goes else 1
@@ -341,9 +341,9 @@ def locate(engine: Engine, count: int | None) -> State:
     while True:
         is_known = True
         with contextlib.suppress(EchobufError):  # upstream has failed, or was stopped
-            is_known = engine.ready()
-        at = engine.position()
-        (fresh, *_), *_ = engine.raw_stats()
+            is_known = buffer.ready()
+        at = buffer.position()
+        (fresh, *_), *_ = buffer.raw_stats()
         place = at["position"]
         if place is None:
             return at

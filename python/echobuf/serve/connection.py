@@ -11,7 +11,6 @@ import uuid
 import weakref
 
 from echobuf import _core
-from echobuf.buffer import EchoBuffer
 from echobuf.errors import (
     CapacityError,
     ClosedError,
@@ -22,6 +21,7 @@ from echobuf.errors import (
     UpstreamError,
     describe,
 )
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.resources import Signal, enough
 from echobuf.serve import address, client, protocol
 from echobuf.serve.protocol import ExampleSpec
@@ -60,7 +60,7 @@ class Connection:
     ) -> None:
         self.name = address.check_name(name)
         self.job = job or f"process-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self.buffer: weakref.ref[EchoBuffer] | None = None
+        self.buffer: weakref.ref[LoaderBuffer] | None = None
         connection, answer, files = client.attach(self.name, self.job, timeout)
         self._files = _SharedFiles(files)
         try:

@@ -6,7 +6,6 @@ from typing import Any
 
 from echobuf import _core
 from echobuf._engine import ragged
-from echobuf._engine.engine import Engine
 from echobuf.errors import (
     EchobufError,
     ItemError,
@@ -15,6 +14,7 @@ from echobuf.errors import (
     message,
 )
 from echobuf.field import is_ragged
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.serve.connection import Connection
 from echobuf.spec import make_spec
 
@@ -47,13 +47,13 @@ def check_leaves(spec: Any, connection: Connection) -> None:
         )
 
 
-def check_payload(engine: Engine, connection: Connection) -> None:
+def check_payload(buffer: LoaderBuffer, connection: Connection) -> None:
     """Check that the server keeps as many bytes as the ragged leaves may take.
 
     Raises:
         OptionError: it keeps fewer.
     """
-    own = ragged.payload_bytes(engine.spec, engine.options)
+    own = ragged.payload_bytes(buffer.spec, buffer.options)
     if own > (connection.payload_bytes or 0):
         raise OptionError(
             f"the ragged leaves of the window may take {own:,} bytes, and the server "
@@ -62,18 +62,18 @@ def check_payload(engine: Engine, connection: Connection) -> None:
         )
 
 
-def misfit_error(engine: Engine, reader: _core.RingReader) -> EchobufError:
+def misfit_error(buffer: LoaderBuffer, reader: _core.RingReader) -> EchobufError:
     """Return the error for an example that the job's options do not allow."""
     kind, size = reader.misfit()
     if kind == _core.MISFIT_SHARE:
-        share: int = engine.core.share_bytes  # type: ignore[union-attr]
-        cause = ragged.record_too_large("it", size, share, engine.options)
+        share: int = buffer.core.share_bytes  # type: ignore[union-attr]
+        cause = ragged.record_too_large("it", size, share, buffer.options)
         error = UpstreamError(
             f"an example of the server is too large for this job: {message(cause)}"
         )
         error.__cause__ = cause
         return error
-    pack_to = engine.options.ragged.pack_to
+    pack_to = buffer.options.pack_to
     if kind == _core.MISFIT_LENGTH:
         return ItemError(
             f"an example of the server has {size:,} rows; `pack_to` is {pack_to}. Make "

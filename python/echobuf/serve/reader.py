@@ -11,8 +11,6 @@ from typing import Any
 
 from echobuf import _core
 from echobuf._engine.backends import HostBackend
-from echobuf._engine.engine import Engine
-from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import (
     ClosedError,
     DeviceError,
@@ -26,6 +24,7 @@ from echobuf.loader.items import LookAhead
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import UpstreamStart
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.serve import client
 from echobuf.serve.connection import Connection, broken_error, unopened_error
 from echobuf.serve.ragged_job import check_leaves, check_payload, misfit_error
@@ -70,7 +69,7 @@ class ServerReader(Reader):
         self._next: int | None = None
         self._epoch: ServerEpoch | None = None
         self._reader: _core.RingReader | None = None
-        self._buffer: EchoBuffer | None = None
+        self._buffer: LoaderBuffer | None = None
         self._feeder: ServerFeeder | None = None  # of the epoch begun last
         self._held = HeldEpoch()
 
@@ -105,7 +104,7 @@ class ServerReader(Reader):
         held = self._held.epoch
         if held is not None:
             if self._buffer is not None:
-                self._buffer.reset(engine_of(self._buffer).epoch)
+                self._buffer.reset(self._buffer.epoch)
             self._next = held + 1
             self._connection.slot.skip_to(held + 1)
             self._held.epoch = None  # last: if interrupted, it is done again
@@ -159,7 +158,7 @@ class ServerReader(Reader):
             f"{status.rate:.3g} fresh examples/s{behind}"
         )
 
-    def make_buffer(self, spec: Any, **arguments: Any) -> EchoBuffer:
+    def make_buffer(self, spec: Any, **arguments: Any) -> LoaderBuffer:
         """Make a buffer over the server's slots.
 
         Raises:
@@ -188,13 +187,15 @@ class ServerReader(Reader):
             )
         except (RuntimeError, MemoryError) as error:
             raise unopened_error(self._connection.name, error) from error
-        self._buffer = BorrowedBuffer(spec, borrowed, self._connection, **arguments)
-        self._reader = self._make_reader(engine_of(self._buffer), arguments["window"])
+        self._buffer = LoaderBuffer(spec, borrowed=borrowed, **arguments)
+        self._buffer.termination.cut_off = self._connection.cut_off_error
+        self._connection.buffer = weakref.ref(self._buffer)
+        self._reader = self._make_reader(self._buffer, arguments["window"])
         return self._buffer
 
-    def _make_reader(self, engine: Engine, window: int) -> _core.RingReader:
+    def _make_reader(self, buffer: LoaderBuffer, window: int) -> _core.RingReader:
         """Return the native reader of a buffer, if the server has room for that."""
-        backend, connection = engine.backend, self._connection
+        backend, connection = buffer.backend, self._connection
         slots = connection.slot.slots()
         if isinstance(backend, HostBackend) and backend.slots > slots:
             raise OptionError(
@@ -202,10 +203,10 @@ class ServerReader(Reader):
                 f"server {connection.name!r} has {slots}; make it smaller, or `window` "
                 "of the server larger."
             )
-        check_payload(engine, connection)
+        check_payload(buffer, connection)
         return _core.RingReader(backend.core, connection.slot)
 
-    def feed(self, engine: Engine, request: FeedRequest) -> ServerFeeder:
+    def feed(self, buffer: LoaderBuffer, request: FeedRequest) -> ServerFeeder:
         """Start a thread that feeds the epoch noted last.
 
         Raises:
@@ -222,37 +223,21 @@ class ServerReader(Reader):
         assert reader is not None
         if self._feeder is not None:
             self._feeder.join()  # the native reader is for one thread
-        if engine.is_draining():  # the epoch before is still served: this one is ahead
+        if buffer.is_draining():  # the epoch before is still served: this one is ahead
             self._connection.slot.skip_to(epoch.number - 1)
         else:
             self._connection.slot.skip_to(epoch.number)
             gap = reader.gap(epoch.base)
             if gap:
-                engine.reset(engine.epoch, gap)
+                buffer.pass_over(gap)
         reader.begin(epoch.base)
         feeder = ServerFeeder(
-            engine, reader, self._connection, epoch.number, self._held, request.thread
+            buffer, reader, self._connection, epoch.number, self._held, request.thread
         )
         self._feeder = feeder
         if not feeder.is_stopped():
             self._held.epoch = None
         return feeder
-
-
-class BorrowedBuffer(EchoBuffer):
-    """A buffer over the slots of a server."""
-
-    def __init__(
-        self,
-        spec: Any,
-        borrowed: _core.BorrowedSlots,
-        connection: Connection,
-        **arguments: Any,
-    ) -> None:
-        self._borrowed = borrowed
-        super().__init__(spec, **arguments)
-        engine_of(self).termination.cut_off = connection.cut_off_error
-        connection.buffer = weakref.ref(self)
 
 
 @dataclass
@@ -271,7 +256,7 @@ class ServerFeeder(Feeder):
     """A thread that feeds one epoch from a server; otherwise as `Feeder`.
 
     Args:
-        engine: open, for this epoch.
+        buffer: open, for this epoch.
         reader: has begun the epoch.
         connection: to the server.
         epoch: its number at the server.
@@ -281,7 +266,7 @@ class ServerFeeder(Feeder):
 
     def __init__(
         self,
-        engine: Engine,
+        buffer: LoaderBuffer,
         reader: _core.RingReader,
         connection: Connection,
         epoch: int,
@@ -292,8 +277,8 @@ class ServerFeeder(Feeder):
         self._connection = connection
         self._epoch = epoch
         self._held = held
-        self._engine = engine
-        super().__init__(engine, thread, UpstreamStart(), reader.term())
+        self._buffer = buffer
+        super().__init__(buffer, thread, UpstreamStart(), reader.term())
 
     def stop(self) -> None:
         """Ask the thread to end, and do not wait for it.
@@ -305,11 +290,11 @@ class ServerFeeder(Feeder):
             return
         self.stopped.set()
         if not self._ended:  # harmless if the thread ends meanwhile
-            is_ahead = self._engine.is_draining()
+            is_ahead = self._buffer.is_draining()
             if is_ahead:
                 self._held.epoch = self._epoch
             # In this order: nothing may be served from slots that are given up.
-            self._engine.abandon(self._term)
+            self._buffer.abandon(self._term)
             if not is_ahead:
                 self._connection.slot.skip_to(self._epoch + 1)  # also its later part
 
@@ -325,10 +310,10 @@ class ServerFeeder(Feeder):
                 code = self._reader.read(self._term, self._epoch, _SLICE_S)
             if code == 0:
                 self._ended = True
-                self._engine.close()
+                self._buffer.close()
             elif code == _core.READ_MISFIT:
                 try:  # first: the example is not to be served
-                    self._engine.fail(misfit_error(self._engine, self._reader))
+                    self._buffer.fail(misfit_error(self._buffer, self._reader))
                     self.stop()  # other jobs do not wait for this one
                 finally:
                     self._reader.settle()
@@ -340,7 +325,7 @@ class ServerFeeder(Feeder):
             if not self.stopped.is_set():
                 # A closed buffer, or one without its device, has its own error.
                 with contextlib.suppress(ClosedError, DeviceError):
-                    self._engine.fail(error)
+                    self._buffer.fail(error)
 
 
 def _identity(item: object) -> object:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from echobuf import _core
-from echobuf.arguments import check_int
+from echobuf.arguments import check_factor, check_int
 from echobuf.errors import (
     CapacityError,
     EchobufError,
@@ -21,7 +20,9 @@ from echobuf.errors import (
     titled,
 )
 from echobuf.loader.upstream import UpstreamStart
-from echobuf.options import MAX_WINDOW, check_factor, check_options
+from echobuf.option import BUFFER, LOADER
+from echobuf.option_table import MAX_WINDOW
+from echobuf.options import check_each, check_options, defaults_of
 from echobuf.resources import Closing, DaemonThread, Signal, enough
 from echobuf.serve import address
 from echobuf.serve.adoption import Adoption
@@ -125,15 +126,18 @@ class Server(Closing):
         self._first_jobs = check_int("jobs", jobs, 1, _MAX_JOBS)
         self._epochs = None if epochs is None else check_int("epochs", epochs, 1, None)
         self._lease_s = _check_lease(lease)
-        workers = check_workers(
-            num_workers,
-            multiprocessing_context,
-            worker_init_fn,
-            max_restarts,
-            unit="example",
-            batched=batched,
-            seed=seed,
-        )
+        of_loaders = {
+            **defaults_of(LOADER),
+            "batched": batched,
+            "length": length,
+            "num_workers": num_workers,
+            "multiprocessing_context": multiprocessing_context,
+            "worker_init_fn": worker_init_fn,
+            "max_restarts": max_restarts,
+            "seed": seed,
+        }
+        check_each(of_loaders, LOADER, beside=BUFFER)
+        workers = check_workers(**of_loaders)
         self._slots = 2 * window + lag
         serving = check_serving(payload_bytes, ragged, self._slots)
         options = check_options(
@@ -141,17 +145,12 @@ class Server(Closing):
             window=window,
             factor=1,
             max_factor=1,
-            unit="example",
             device="cpu",
             seed=seed,
-            transform=None,
-            prefetch=0,
-            drop_last=False,
-            max_bytes=None,
             payload_bytes=None if serving is None else serving.payload_bytes,
         )
         if serving is not None:  # an example has room as in so many segments
-            options = replace(options, factor=check_factor(LARGEST))
+            options = options.replaced(factor=check_factor(LARGEST))
         self._options = options
         self._spill = spill
         self._upstream = ServerUpstream(
@@ -215,7 +214,7 @@ class Server(Closing):
             self._options.window,
             self._lease_s,
             self._ring.is_spilled(),
-            self._options.ragged.payload_bytes,
+            self._options.payload_bytes,
         )
 
     def _make_ring(self, spec: ExampleSpec, adoption: Adoption) -> SharedRing:

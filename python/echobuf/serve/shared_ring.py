@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from echobuf import _core
 from echobuf._engine import capacity, ragged
-from echobuf._engine.arrays import put_tree
+from echobuf._engine.arrays import put_tree as put_arrays
 from echobuf._engine.termination import raise_for_put
 from echobuf.errors import CapacityError, ClosedError, OptionError
 from echobuf.options import Options
@@ -68,15 +68,15 @@ class SharedRing:
         """Return True if the slots are in a file on a disk."""
         return "memfd:" not in os.readlink(f"/proc/self/fd/{self.core.memory_fd()}")
 
-    # ---- as of an engine, to feeders
+    # ---- as of a buffer, to feeders
 
     whole_batches = False
 
-    def put(self, tree: Any, stacked: bool) -> None:
+    def put_tree(self, tree: Any, stacked: bool) -> None:
         """Put one example, or examples stacked on axis 0; wait while jobs need all."""
         outcome = self.core.put_tree(tree, stacked, None)
         if outcome is not None and outcome[0] == _core.MISMATCH:
-            outcome = put_tree(
+            outcome = put_arrays(
                 self.core, tree, self.spec, stacked, False, None, self._check_sizes
             )
         if outcome is not None:
@@ -167,7 +167,7 @@ def ring_arguments(
 ) -> tuple[list[tuple[Any, Any]], tuple[int, int]]:
     """Return the leaves of a native ring, and its window and payload."""
     leaves = [(field.dtype, field.shape) for field in spec.fields]
-    return leaves, (options.window, options.ragged.payload_bytes or 0)
+    return leaves, (options.window, options.payload_bytes or 0)
 
 
 def _open_file(spill: Any, needed: int) -> int:

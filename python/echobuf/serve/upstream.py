@@ -6,7 +6,6 @@ import functools
 from typing import Any
 
 from echobuf import nodes
-from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import source
 from echobuf.loader.items import Adapter, LookAhead
@@ -59,9 +58,7 @@ class ServerUpstream:
         ragged: RaggedServing | None = None,
         window: int = 1,
     ) -> None:
-        if batched is not None:
-            check_bool("batched", batched)
-        self._length = None if length is None else check_int("length", length, 0, None)
+        self._length: int | None = length
         if is_attached(upstream):
             raise OptionError(
                 "`upstream` is attached to a server; what is served already is not "

@@ -12,14 +12,13 @@ import torch
 
 from echobuf import _core, hints
 from echobuf._engine.backends import HostBackend
-from echobuf._engine.engine import Engine
 from echobuf._engine.output import OutputSpec
 from echobuf._engine.ragged_forms import RaggedLeaf
-from echobuf.buffer import EchoBuffer, engine_of
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field, is_ragged
 from echobuf.loader.items import Adapter
 from echobuf.loader.ragged import RaggedRequest
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import as_first_array, first_arrays, of_all_leaves, refuse_dtypes
 from echobuf.trees import NAMESPACE, flatten_with_paths, leaves_of, stand_for
@@ -230,11 +229,11 @@ def _has_dtype(field: Field) -> bool:
     return True
 
 
-def _check_padding(engine: Engine, dtypes: list[torch.dtype | None]) -> None:
+def _check_padding(buffer: LoaderBuffer, dtypes: list[torch.dtype | None]) -> None:
     """Refuse padding whose bits, in an integer that stands for a dtype, are others."""
-    given = engine.options.ragged.pad_value
+    given = buffer.options.pad_value
     for dtype, field, path in zip(
-        dtypes, engine.spec.fields, engine.spec.paths, strict=True
+        dtypes, buffer.spec.fields, buffer.spec.paths, strict=True
     ):
         if dtype is not None and is_ragged(field) and given != 0:
             raise OptionError(
@@ -282,21 +281,20 @@ class TorchAdapter(Adapter):
             for dtype in self._dtypes
         ]
 
-    def fit(self, buffer: EchoBuffer) -> None:
+    def fit(self, buffer: LoaderBuffer) -> None:
         """Make the buffer return tensors."""
-        engine = engine_of(buffer)
-        dtypes = drawn_dtypes(engine.output, self._dtypes)
-        _check_padding(engine, self._dtypes)
-        if isinstance(engine.backend, HostBackend):
+        dtypes = drawn_dtypes(buffer.output, self._dtypes)
+        _check_padding(buffer, self._dtypes)
+        if isinstance(buffer.backend, HostBackend):
             convert = to_nested if self.nested else to_tensors
-            engine.backend.use_tensors(functools.partial(convert, dtypes))
+            buffer.backend.use_tensors(functools.partial(convert, dtypes))
         else:
-            engine.backend.use_tensors(dtypes)
+            buffer.backend.use_tensors(dtypes)
             if self.nested:
                 from echobuf.cuda.ragged_backend import RaggedCudaBackend
 
-                assert isinstance(engine.backend, RaggedCudaBackend)
+                assert isinstance(buffer.backend, RaggedCudaBackend)
                 # Equal lengths are not looked for: that would wait for the device.
-                sources = [source for source, _ in engine.output.plans]
+                sources = [source for source, _ in buffer.output.plans]
                 make = torch.nested.nested_tensor_from_jagged
-                engine.backend.use_maker(make, sources)
+                buffer.backend.use_maker(make, sources)

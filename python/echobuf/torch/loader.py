@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from echobuf import state
-from echobuf.arguments import check_int
+from echobuf.arguments import Factor, Unit
 from echobuf.errors import OptionError
 from echobuf.loader.items import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.ragged import RaggedRequest
-from echobuf.loader.signature import declared, documented
-from echobuf.options import Factor, Unit
+from echobuf.loader.signature import documented
+from echobuf.option import LOADER, TORCH
+from echobuf.options import check_each, takes_options
 from echobuf.state import State
 from echobuf.torch.adapter import TorchAdapter, check_nested
 from echobuf.workers.settings import Context
@@ -84,19 +85,19 @@ class EchoLoader(_EchoLoader):
 
     Args:
         upstream: an iterable, or a DataLoader.
+        device: where the window is, and the tensors of batches: "cpu", "cuda" (the
+            current device), "cuda:N", or such a `torch.device`.
+        ragged: the form of ragged leaves in batches: "packed" (the default) for
+            `echobuf.Ragged`, "padded" for `echobuf.Padded`. Which leaves are ragged is
+            seen from the first items; or it is said, in a pytree like an example with
+            the form at ragged leaves and None at the others. In torch also "nested":
+            nested tensors with the layout `torch.jagged`, over the same memory.
         uneven: "drop": an epoch ends on all ranks with the one that ends first, and
             what the others have left is not served; "pad": with the one that ends last,
             and the others serve copies of their last batch. None: ranks know nothing of
             each other.
         group: the process group of the ranks; by default all of them.
         ahead: with `uneven`, batches that a rank draws ahead of those handed out.
-        ragged: the form of ragged leaves in batches: "packed" (the default) for
-            `echobuf.Ragged`, "padded" for `echobuf.Padded`, of tensors; "nested" for
-            nested tensors with the layout `torch.jagged`, over the same memory. Which
-            leaves are ragged is seen from the first items; or it is said, in a pytree
-            like an example with the form at ragged leaves and None at the others.
-        device: where the window is, and the tensors of batches: "cpu", "cuda" (the
-            current device), "cuda:N", or such a `torch.device`.
 
     Raises:
         OptionError: an argument is out of range, or there is no process group.
@@ -116,7 +117,7 @@ class EchoLoader(_EchoLoader):
         (torch.Size([16, 3]), torch.int64)
     """
 
-    @declared
+    @takes_options(TORCH)
     def __init__(  # noqa: PLR0913 - what users may say of a loader
         self,
         upstream: Iterable[Any],
@@ -124,6 +125,7 @@ class EchoLoader(_EchoLoader):
         batch_size: int | None = None,
         window: int | None = None,
         factor: Factor = "auto",
+        max_factor: int = 8,
         unit: Unit = "example",
         batched: bool | None = None,
         length: int | None = None,
@@ -134,7 +136,6 @@ class EchoLoader(_EchoLoader):
         multiprocessing_context: Context = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         max_restarts: int = 3,
-        max_factor: int = 8,
         device: str | torch.device = "cpu",
         seed: int = 0,
         transform: Any = None,
@@ -154,41 +155,29 @@ class EchoLoader(_EchoLoader):
         ahead: int = 4,
     ) -> None: ...
 
-    def _set_up(
-        self,
-        upstream: Iterable[Any],
-        *,
-        uneven: Any,
-        group: Any,
-        ahead: Any,
-        ragged: Any,
-        **arguments: Any,
-    ) -> None:
-        if uneven not in (None, "drop", "pad"):
-            raise OptionError(
-                f"`uneven` is {uneven!r}; it must be 'drop', 'pad' or None."
-            )
+    def _set_up(self, upstream: Iterable[Any], **arguments: Any) -> None:
+        of_ranks = check_each(arguments, TORCH, beside=LOADER)
+        uneven, group = of_ranks["uneven"], of_ranks["group"]
         if group is not None and uneven is None:
             raise OptionError(
                 "`group` is given, but `uneven` is not, without which ranks know "
                 "nothing of each other: say uneven='drop' or uneven='pad'."
             )
-        check_int("ahead", ahead, 1, 1024)
         if uneven is not None and arguments["in_order"] is False:
             raise OptionError(
                 f"`uneven` is {uneven!r} and `in_order` is False; a state of several "
                 "ranks does not hold what has entered on each. Leave one of them out."
             )
-        request = RaggedRequest(ragged)
+        request = RaggedRequest(arguments["ragged"])
         self._nested = request.form == "nested"
         if self._nested:
-            ragged = check_nested(request, arguments)
+            arguments["ragged"] = check_nested(request, arguments)
         self._ranks: RankCoordinator | None = None
-        super().__init__(upstream, ragged=ragged, **arguments)
+        super()._set_up(upstream, **arguments)
         if uneven is not None:
             from echobuf.ranks.coordinator import RankCoordinator
 
-            self._ranks = RankCoordinator(group, uneven, ahead)
+            self._ranks = RankCoordinator(group, uneven, of_ranks["ahead"])
             self._write_length()
 
     @property

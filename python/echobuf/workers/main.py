@@ -163,8 +163,8 @@ class _ExampleWriter:
             **own,
             sizes=record.ragged.sizes,
             max_lengths=ragged.max_lengths(self._spec, options),
-            pack_to=options.ragged.pack_to or 0,
-            cut=options.ragged.cuts,
+            pack_to=options.pack_to or 0,
+            cut=options.cuts,
         )
 
     def make(self, index: int) -> None:

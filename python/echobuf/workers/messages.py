@@ -26,8 +26,8 @@ from echobuf.field import Field
 
 if TYPE_CHECKING:
     from echobuf import _core
-    from echobuf._engine.engine import Engine
     from echobuf.loader.items import Adapter
+    from echobuf.loader_buffer import LoaderBuffer
     from echobuf.options import Options
 
 READY = "ready"
@@ -51,13 +51,13 @@ class RaggedConfig:
     share: int
 
     @classmethod
-    def of(cls, engine: Engine, core: _core.WorkerPool) -> RaggedConfig | None:
-        """Return that of an engine and its pool; None without ragged leaves."""
+    def of(cls, buffer: LoaderBuffer, core: _core.WorkerPool) -> RaggedConfig | None:
+        """Return that of a buffer and its pool; None without ragged leaves."""
         sizes = core.sizes()
         if sizes is None:
             return None
-        share: int = engine.core.share_bytes  # type: ignore[union-attr]
-        return cls(engine.options, sizes, share)
+        share: int = buffer.core.share_bytes  # type: ignore[union-attr]
+        return cls(buffer.options, sizes, share)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from multiprocessing import connection
 from typing import Any
 
 from echobuf import _core
-from echobuf._engine.engine import Engine
 from echobuf.errors import CapacityError, ClosedError, DeviceError
+from echobuf.loader_buffer import LoaderBuffer
 from echobuf.resources import DaemonThread, Signal, members
 from echobuf.workers.messages import (
     READY,
@@ -45,7 +45,7 @@ class WorkerPool:
         settings: number of workers, and the way to start them.
         config: of a worker, which gets a copy of the dataset.
         example: the first example.
-        engine: of the buffer, whose slots are shared.
+        buffer: its slots are shared.
         begun: workers that were started before, one of which has made that.
 
     Attributes:
@@ -63,20 +63,20 @@ class WorkerPool:
         settings: WorkerSettings,
         config: WorkerConfig,
         example: Any,
-        engine: Engine,
+        buffer: LoaderBuffer,
         begun: Sequence[WorkerProcess] = (),
     ) -> None:
-        backend = engine.backend
+        backend = buffer.backend
         try:
-            self.core = _make_core(settings, engine)
+            self.core = _make_core(settings, buffer)
         except MemoryError:
             raise CapacityError(
                 f"the memory that {settings.count} workers share with this process was "
                 "refused by the system. Make `num_workers` or `window` smaller, or see "
                 "which limits this process has (`ulimit -a`)."
             ) from None
-        ragged = RaggedConfig.of(engine, self.core)
-        record = RecordConfig(example, engine.spec.fields, backend.slots, ragged)
+        ragged = RaggedConfig.of(buffer, self.core)
+        record = RecordConfig(example, buffer.spec.fields, backend.slots, ragged)
         configs = [
             replace(config, number=number, record=record)
             for number in range(settings.count)
@@ -84,7 +84,7 @@ class WorkerPool:
         self._epoch = config.epoch
         self.is_in_order = settings.in_order
         self.supervisor = Supervisor(
-            settings, self.core, configs, weakref.ref(engine), begun
+            settings, self.core, configs, weakref.ref(buffer), begun
         )
         # At interpreter exit `_close_all` does this, while modules are still there.
         weakref.finalize(self, self.supervisor.close).atexit = False
@@ -96,8 +96,8 @@ class WorkerPool:
             self._epoch.set(number)
 
 
-def _make_core(settings: WorkerSettings, engine: Engine) -> _core.WorkerPool:
-    backend, options = engine.backend, engine.options
+def _make_core(settings: WorkerSettings, buffer: LoaderBuffer) -> _core.WorkerPool:
+    backend, options = buffer.backend, buffer.options
     # From the oldest record that the last batch handed out needs to the last one in the
     # ring: what a pass sets free while batches are made ahead of it, and the ring.
     keep = 4 * backend.slots + (options.prefetch + 2) * options.window
@@ -127,7 +127,7 @@ class Supervisor:
         settings: number of workers, and the way to start them.
         core: the native pool: the items to be made.
         configs: one for each worker.
-        engine: of the buffer that the workers write into.
+        buffer: the workers write into it.
         begun: workers that were started before, and wait for a pool.
 
     Attributes:
@@ -145,13 +145,13 @@ class Supervisor:
         settings: WorkerSettings,
         core: _core.WorkerPool,
         configs: list[WorkerConfig],
-        engine: weakref.ref[Engine],
+        buffer: weakref.ref[LoaderBuffer],
         begun: Sequence[WorkerProcess] = (),
     ) -> None:
         self._settings = settings
         self._core = core
         self._configs = configs
-        self._engine = engine
+        self._buffer = buffer
         self._process = os.getpid()
         self.lock = threading.RLock()
         self._workers: list[WorkerProcess | None] = [None] * settings.count
@@ -222,12 +222,12 @@ class Supervisor:
             if self._term is None or self._term != self._core.term():
                 return
             self._has_failed = True
-            engine = self._engine()
+            buffer = self._buffer()
             try:
-                if engine is not None:
+                if buffer is not None:
                     # A closed buffer, or one without its device, has its own error.
                     with contextlib.suppress(ClosedError, DeviceError):
-                        engine.fail(error)
+                        buffer.fail(error)
             finally:
                 self._revoke(self._term, self._core.submitted())
 

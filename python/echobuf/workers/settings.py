@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from echobuf.arguments import check_bool, check_int
 from echobuf.errors import OptionError
 
 _METHODS = ("spawn", "forkserver")
@@ -42,24 +41,23 @@ class WorkerSettings:
 
 
 def check_workers(
-    num_workers: Any,
+    *,
+    num_workers: int,
     multiprocessing_context: Any,
     worker_init_fn: Any,
-    max_restarts: Any,
-    *,
+    max_restarts: int,
     unit: str,
     batched: bool | None,
-    in_order: Any = True,
-    seed: Any = 0,
+    in_order: bool,
+    seed: int,
+    **_: Any,
 ) -> WorkerSettings | None:
-    """Check the arguments of a loader; return None for `num_workers=0`.
+    """Check the arguments of a loader with each other; return None for no workers.
 
     Raises:
-        OptionError: an argument is out of range, or does not go with workers.
+        OptionError: an argument does not go with workers.
     """
-    count = check_int("num_workers", num_workers, 0, 1024)
-    restarts = check_int("max_restarts", max_restarts, 0, 2**31 - 1)
-    in_order = check_bool("in_order", in_order)
+    count = num_workers
     if not in_order and count == 0:
         raise OptionError(
             "`in_order` is False and `num_workers` is 0, but one thread makes examples "
@@ -97,7 +95,7 @@ def check_workers(
             f"`batched` is True, but `num_workers` is {count}: workers make single "
             "examples. Leave one of them out."
         )
-    return WorkerSettings(count, context, worker_init_fn, restarts, in_order, seed)
+    return WorkerSettings(count, context, worker_init_fn, max_restarts, in_order, seed)
 
 
 def _check_context(context: Any) -> BaseContext:

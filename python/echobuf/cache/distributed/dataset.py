@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from echobuf.arguments import check_timeout
 from echobuf.cache.dataset import COUNTED, CachedDataset, CacheStats
 from echobuf.cache.distributed import membership
 from echobuf.cache.distributed.holdings import Holders, Holdings
 from echobuf.cache.distributed.peers import PEER_COUNTS, PeerClient, SharedItems
 from echobuf.cache.distributed.server import CacheServer
 from echobuf.errors import ForkError, OptionError
-from echobuf.options import check_timeout
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echobuf.arguments import check_bool, check_int
+from echobuf.arguments import check_bool, check_epoch, check_int
 from echobuf.cache.distributed.dataset import PartitionedDataset
 from echobuf.cache.distributed.holdings import NO_RANK, Holders
 from echobuf.errors import OptionError
-from echobuf.options import check_epoch
 
 
 class LocalitySampler:
