@@ -233,17 +233,22 @@ class Planner : public PassCursor<Ring> {
   std::uint64_t list(const PassPart& part, const std::uint32_t* places,
                      std::uint64_t count, std::uint64_t before) {
     // A window is at most a ring.
-    const std::uint64_t first = part.window % ring_.capacity();
-    std::uint64_t taken = 0;
-    for (; taken < count; ++taken) {
-      const std::uint64_t next = first + places[taken];
-      const std::uint64_t slot =
-          next < ring_.capacity() ? next : next - ring_.capacity();
-      if (options_.lengths.max_rows > 0 && !has_room_for(slot, before + taken)) break;
-      if (table_)
-        prefetch_for_read(reinterpret_cast<const std::byte*>(&table_->rows(slot, 0)));
-      plan_.slots.push_back(slot);
+    const std::uint64_t capacity = ring_.capacity();
+    const std::uint64_t first = part.window % capacity;
+    const std::size_t listed = plan_.slots.size();
+    plan_.slots.resize(listed + count);
+    std::uint64_t* const slots = plan_.slots.data() + listed;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t slot = first + places[i];
+      slots[i] = slot < capacity ? slot : slot - capacity;
     }
+    if (table_)
+      for (std::uint64_t i = 0; i < count; ++i)
+        prefetch_for_read(
+            reinterpret_cast<const std::byte*>(&table_->rows(slots[i], 0)));
+    std::uint64_t taken = options_.lengths.max_rows > 0 ? 0 : count;
+    while (taken < count && has_room_for(slots[taken], before + taken)) ++taken;
+    plan_.slots.resize(listed + taken);
     for (std::uint64_t i = 0; options_.echoes && i < taken; ++i)
       plan_.uses.push_back({part.record + places[i], part.echo(places[i]),
                             versions_ ? versions_->at(part.window + places[i]) : 0});
