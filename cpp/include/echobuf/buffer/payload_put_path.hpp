@@ -104,8 +104,8 @@ class PayloadPutPath {
   Status put(Waits& waits, std::uint64_t term, const SourceLeaf* leaves,
              std::uint64_t n, std::uint64_t rows, std::uint64_t& done,
              WaitLimit wait_limit, Poll* poll, const std::int64_t* versions) {
+    if (n == 0) return is_over(term) ? Status::kClosed : Status::kOk;
     if (done == 0) check(leaves, n, rows);
-    if (n == 0 && is_over(term)) return Status::kClosed;
     PayloadClaims& claims = ring_.claims();
     while (done < n) {
       const std::uint64_t want = std::min(kChunk, n - done);
