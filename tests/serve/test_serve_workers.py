@@ -57,12 +57,9 @@ def native_pool(server):
 
 
 def is_revoked(server):
-    """Return True if all tickets submitted so far are revoked."""
+    """Return True if all items submitted so far are revoked."""
     core = native_pool(server)
-    return not any(
-        core.is_wanted(queue, submitted - 1)
-        for queue, submitted in enumerate(core.submitted())
-    )
+    return not core.is_wanted(core.submitted() - 1)
 
 
 def test_examples_revoked_as_a_worker_raised_are_not_served():

@@ -205,8 +205,10 @@ long __wrap_syscall(long number, ...) {
   auto* word = reinterpret_cast<std::uint32_t*>(a[0]);
   if (number != SYS_futex || !model::modelled(word))
     return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-  const bool wait = a[1] == FUTEX_WAIT_PRIVATE;
-  if (!wait && (a[1] != FUTEX_WAKE_PRIVATE || (a[2] != 1 && a[2] != 0x7FFFFFFF))) {
+  // Processes that share a futex are threads here.
+  const long call = a[1] & ~long{FUTEX_PRIVATE_FLAG};
+  const bool wait = call == FUTEX_WAIT;
+  if (!wait && (call != FUTEX_WAKE || (a[2] != 1 && a[2] != 0x7FFFFFFF))) {
     model::refuse("this use of futex is not in the model");
   }
   model::Op op =

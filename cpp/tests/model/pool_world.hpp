@@ -21,7 +21,8 @@ struct PoolPlan {
   bool ordered = true;  // else workers take places, too
 };
 
-/// `kWorkers` of them, and a board for `kBoard` items.
+/// `kWorkers` of them, a board for `kBoard` items, and queues for one each: what comes
+/// second is written over the first.
 template <std::uint64_t kWorkers, std::uint64_t kBoard>
 class PoolWorld {
  public:
@@ -31,7 +32,8 @@ class PoolWorld {
 
  protected:
   using Board = workers::BasicItemBoard<kBoard>;
-  using Hold = workers::WorkerHold<Board>;
+  using Queue = workers::BasicDoneQueue<1>;
+  using Hold = workers::WorkerHold<Board, Queue>;
 
   static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
@@ -55,11 +57,11 @@ class PoolWorld {
 
   /// Collector::collect() of a worker.
   bool collect(std::uint64_t worker) {
-    workers::DoneQueue& queue = queues_[worker];
+    Queue& queue = queues_[worker];
     const std::uint64_t done = queue.done.load(std::memory_order_acquire);
     bool any = false;
     for (std::uint64_t& read = read_[worker]; read < done; any = true) {
-      const workers::DoneItem& entry = queue.entries[read % workers::DoneQueue::kDepth];
+      const workers::DoneItem& entry = queue.entries[read % Queue::kDepth];
       check(entry.item < submitted_.load(std::memory_order_acquire) &&
                 entry.item >= oldest_.load(std::memory_order_acquire),
             "an item is done twice, or was never there");
@@ -100,7 +102,7 @@ class PoolWorld {
   Ring ring_;
   std::uint64_t* const slots_;
   Board board_;
-  workers::DoneQueue queues_[kWorkers];
+  Queue queues_[kWorkers];
   EventCount done_;
   // Of the trainer.
   std::uint64_t positions_[kBoard] = {};

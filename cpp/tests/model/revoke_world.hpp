@@ -32,8 +32,7 @@ class RevokeAndPublish : public PoolWorld<1, 2> {
   void run(int thread) {
     switch (thread) {
       case 0:
-        while (hold_.take()) make(hold_);
-        return;
+        return work();
       case 1:
         return collect_all();
       case 2:
@@ -51,6 +50,15 @@ class RevokeAndPublish : public PoolWorld<1, 2> {
   }
 
  private:
+  /// Until nobody has another item for it.
+  void work() {
+    for (;;) {
+      while (!hold_.has_room()) pause();
+      if (!hold_.take()) return;
+      make(hold_);
+    }
+  }
+
   void collect_all() {
     while (oldest_.load(std::memory_order_acquire) < plan_.items) {
       bool any = false;

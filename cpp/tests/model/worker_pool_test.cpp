@@ -59,8 +59,11 @@ Result offer_and_settle(const Options& options) {
 Result take_apart(const Options& options) {
   return explore<TakeApart>(PoolPlan{2, false}, options);
 }
+template <std::uint64_t Items>
 Result revoke(const Options& options) {
-  return explore<RevokeAndPublish>(RevokePlan{}, options);
+  RevokePlan plan;
+  plan.items = Items;
+  return explore<RevokeAndPublish>(plan, options);
 }
 
 TEST(PoolModel, AllThatIsOfferedIsCommitted) { expect_none(offer_and_settle({})); }
@@ -68,31 +71,54 @@ TEST(PoolModel, AllThatIsOfferedIsCommitted) { expect_none(offer_and_settle({}))
 TEST(PoolModel, EachItemAndEachPlaceIsTakenOnce) {
   const Result result = take_apart({});
   expect_none(result);
-  EXPECT_EQ(result.outcomes.size(), 3);  // either worker makes none, one or both
+  EXPECT_EQ(result.outcomes.size(), 4);  // either item, in either place
 }
 
+constexpr const char* kWithSubmitted =
+    "what belongs to an item comes with the number of those submitted";
+constexpr const char* kByTheLock =
+    "who commits has the lock after the thread that revokes, which has stopped the "
+    "publisher before";
+constexpr const char* kOwn = "of what the same thread writes, or who had the lock";
+
 TEST(PoolMutants, AreFound) {
-  std::vector<Try> tries = {{"tickets revoked", revoke}};
-  std::vector<File> files = {{"revoke_world.hpp", 6}};
+  std::vector<Try> tries = {{"an item revoked", revoke<1>},
+                            {"items taken apart", take_apart},
+                            {"items revoked", revoke<2>}};
+  std::vector<File> files = {{"revoke_world.hpp", 5}, {"worker_hold.hpp", 4}};
   if (long_form()) {
-    tries.push_back({"tickets given and settled", give_and_settle});
-    files.push_back({"worker_pool_world.hpp", 10});
+    tries.push_back({"items offered and settled", offer_and_settle});
+    files.push_back({"item_board.hpp", 6});
+    files.push_back({"pool_world.hpp", 10});
   }
   const std::vector<Known> known = {
-      {"RevokeAndPublish::collect revoke_world.hpp:", "release -> relaxed",
-       "read by end() alone; by the trainer in GiveAndSettle"},
-      {"RevokeAndPublish::publish revoke_world.hpp:", "acquire -> relaxed",
+      {"RevokeAndPublish::collect_all ", "acquire -> relaxed", kOwn},
+      {"RevokeAndPublish::publish ", "acquire -> relaxed",
        "the commit that was seen brings the store of `halted_` with it"},
-      {"RevokeAndPublish::take_back revoke_world.hpp:", "release -> relaxed",
-       "of `halted_` alone: the store of `revoked_` releases it, too"},
-      {"RevokeAndPublish::take_back revoke_world.hpp:", "left out",
-       "of `revoked_` alone: then the worker makes what is not wanted"},
-      {"GiveAndSettle::outstanding ", "acquire -> relaxed",
-       "of `own_given_` alone, which the same thread writes"},
-      {"GiveAndSettle::give ", "release -> relaxed",
-       "of `own_given_` alone: done_ comes behind given_, which releases the position"},
-      {"GiveAndSettle::collect_once ", "acquire -> relaxed",
-       "of `own_given_` alone: as its store"}};
+      {"RevokeAndPublish::revoke ", "release -> relaxed", kByTheLock, 2},
+      {"RevokeAndPublish::revoke ", "left out",
+       "of `revoked` alone: then the worker makes what is not wanted"},
+      {"RevokeAndPublish::revoke ", "acquire -> relaxed", kOwn},
+      {"WorkerHold::is_revoked ", "acquire -> relaxed", kByTheLock},
+      {"Taken::offer ", "release -> relaxed", kWithSubmitted},
+      {"Taken::take ", "acq_rel -> acquire", kWithSubmitted},
+      {"Taken::take ", "acq_rel -> release", kWithSubmitted},
+      {"Taken::take ", "acq_rel -> relaxed", kWithSubmitted},
+      {"Taken::finish ", "acq_rel -> acquire", "only a process that goes on reads it"},
+      {"Taken::finish ", "acq_rel -> release", "only a process that goes on reads it"},
+      {"Taken::finish ", "acq_rel -> relaxed", "only a process that goes on reads it"},
+      {"BasicItemBoard::take ", "left out", "a hint where to begin to look"},
+      {"PoolWorld::offer ", "acquire -> relaxed", kOwn},
+      {"PoolWorld::offer ", "release -> relaxed",
+       "of `submitted_` alone: comes with the board's, by way of the worker"},
+      {"PoolWorld::collect ", "acquire -> relaxed",
+       "of `submitted_` and `oldest_`: of use against a worker that writes nonsense",
+       2},
+      {"PoolWorld::finish ", "acquire -> relaxed", kOwn, 2},
+      {"PoolWorld::finish ", "release -> relaxed",
+       "of the board's `oldest`: only a process that goes on reads it"},
+      {"PoolWorld::finish ", "left out",
+       "of the board's `oldest`: only a process that goes on reads it"}};
   Mutants(tries, files, known).expect_found(300'000);
 }
 

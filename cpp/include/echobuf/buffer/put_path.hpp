@@ -114,8 +114,8 @@ class PutPath {
   Status put(Waits& waits, std::uint64_t term, const SourceLeaf* leaves,
              std::uint64_t n, std::size_t rows, std::uint64_t& done,
              WaitLimit& wait_limit, Poll* poll, const std::int64_t* versions) {
+    if (n == 0) return ring_.is_over(term) ? Status::kClosed : Status::kOk;
     if (table_ && done == 0) checks_.check(leaves, n, rows);
-    if (n == 0 && ring_.is_over(term)) return Status::kClosed;
     while (done < n) {
       const std::uint64_t want = std::min(chunk_, n - done);
       std::uint64_t least = 0;  // units of the first record

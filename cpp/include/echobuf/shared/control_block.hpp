@@ -27,8 +27,9 @@ struct DoneItem {
 
 /// What one worker is done with, in order, until the trainer has read it. Entry t lies
 /// at t % kDepth.
-struct DoneQueue {
-  static constexpr std::uint64_t kDepth = 64;
+template <std::uint64_t kSize>
+struct BasicDoneQueue {
+  static constexpr std::uint64_t kDepth = kSize;
 
   // Written by the trainer. Release: pairs with the worker's acquire; entries below are
   // free again, and what the worker has left in its area for them.
@@ -39,6 +40,7 @@ struct DoneQueue {
   // with it, and the example.
   alignas(kNoSharing) std::atomic<std::uint64_t> done{0};
 };
+using DoneQueue = BasicDoneQueue<64>;
 
 /// Lies in front of the queues.
 struct Header {

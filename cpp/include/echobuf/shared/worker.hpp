@@ -128,7 +128,7 @@ class Worker {
   const ControlBlock block_;
   DoneQueue& queue_;
   const std::uint64_t number_;
-  WorkerHold<ItemBoard> hold_;
+  WorkerHold<ItemBoard, DoneQueue> hold_;
   const std::unique_ptr<const RingSlots> slots_;
   const std::unique_ptr<const RowsAreas> areas_;  // in place of slots
 };

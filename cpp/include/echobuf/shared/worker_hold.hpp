@@ -10,12 +10,12 @@ namespace echobuf::workers {
 
 /// The item that a worker makes, and the place where it writes the example. The places
 /// of items that are held to no order are taken as late as there is something to write.
-/// `Board`: an ItemBoard. For one thread.
-template <class Board>
+/// `Board`: an ItemBoard, `Queue`: a DoneQueue. For one thread.
+template <class Board, class Queue>
 class WorkerHold {
  public:
   /// Goes on with what a process that died had taken.
-  WorkerHold(Board& board, DoneQueue& queue, std::uint64_t worker)
+  WorkerHold(Board& board, Queue& queue, std::uint64_t worker)
       : board_(board), queue_(queue), worker_(worker) {
     go_on();
   }
@@ -29,7 +29,7 @@ class WorkerHold {
   /// Returns whether the queue has room for what is done next. Acquire: the trainer has
   /// read the entry that is written over.
   bool has_room() const {
-    return done() - queue_.read.load(std::memory_order_acquire) < DoneQueue::kDepth;
+    return done() - queue_.read.load(std::memory_order_acquire) < Queue::kDepth;
   }
 
   std::uint64_t item() const { return item_.value(); }
@@ -54,8 +54,7 @@ class WorkerHold {
   /// Is done with the item.
   void finish() {
     const std::uint64_t number = done();
-    queue_.entries[number % DoneQueue::kDepth] = {item(),
-                                                  place_.value_or(Board::kNone)};
+    queue_.entries[number % Queue::kDepth] = {item(), place_.value_or(Board::kNone)};
     queue_.done.store(number + 1, std::memory_order_release);
     let_go();  // after: see go_on()
   }
@@ -66,7 +65,7 @@ class WorkerHold {
     item_ = board_.held(&Board::Item::item, worker_);
     place_ = board_.held(&Board::Item::place, worker_);
     if (done() == 0) return;
-    const DoneItem& last = queue_.entries[(done() - 1) % DoneQueue::kDepth];
+    const DoneItem& last = queue_.entries[(done() - 1) % Queue::kDepth];
     if (item_ && *item_ == last.item) {
       let_go();
     } else if (place_ && *place_ == last.place) {
@@ -84,7 +83,7 @@ class WorkerHold {
   }
 
   Board& board_;
-  DoneQueue& queue_;
+  Queue& queue_;
   const std::uint64_t worker_;
   std::optional<std::uint64_t> item_;
   std::optional<std::uint64_t> place_;
