@@ -12,7 +12,7 @@ from typing import Any
 from echobuf import selection_state
 from echobuf.errors import StateError
 from echobuf.option import BUFFER
-from echobuf.options import Options, defaults_of
+from echobuf.options import Options, options_of
 from echobuf.plain import decode
 
 UPSTREAM_KEY = "upstream"
@@ -284,7 +284,10 @@ def check_arguments(theirs: State, ours: State) -> None:
             "echobuf leaves no examples out by their losses any more. Begin the epoch "
             "anew, with `reset(epoch)` or `set_epoch(epoch)`."
         )
-    defaults = defaults_of(BUFFER)  # of options that are kept where they are given
+    # Options that states have where they are given; ranks leave others of ours out.
+    defaults = {
+        name: row.default for name, row in options_of(BUFFER) if row.state == "given"
+    }
     for name in [*ours, *(theirs.keys() & defaults.keys()) - ours.keys()]:
         own, other = (each.get(name, defaults.get(name)) for each in (ours, theirs))
         if name in _LEARNT and (own is None or other is None):
