@@ -166,6 +166,16 @@ class Device:
         set_device(self.id)
 
 
+def is_here(what, its_world):
+    """Return whether something can be given back; CuPy complains in a forked child."""
+    if its_world is not world:
+        return False
+    if os.getpid() != world.pid:
+        os.write(2, f"{what}: CUDA_ERROR_NOT_INITIALIZED\n".encode())
+        return False
+    return True
+
+
 # ---- streams
 
 

@@ -229,6 +229,7 @@ cuda = SimpleNamespace(
     Stream=fake_cuda.Stream,
     UnownedMemory=fake_memory.UnownedMemory,
     alloc=fake_memory.alloc,
+    alloc_pinned_memory=fake_memory.pinned_memory,
     get_current_stream=fake_cuda.get_current_stream,
     set_allocator=fake_memory.set_allocator,
     compiler=SimpleNamespace(

@@ -21,7 +21,31 @@ from fake_cuda import (
     context,
     get_current_stream,
     get_device,
+    is_here,
 )
+
+
+def pinned_memory(size):
+    """Pinned host memory as a buffer, freed with it."""
+    owner = PinnedMemory(size)
+    memory = (ctypes.c_ubyte * size).from_address(owner.ptr)
+    memory.owner = owner
+    return memory
+
+
+class PinnedMemory:
+    def __init__(self, size):
+        address = ctypes.c_void_p()
+        with context(get_device()):
+            call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(size), 0)
+        self._world = fake_cuda.world
+        self._device = get_device()
+        self.ptr = address.value
+
+    def __del__(self):
+        if is_here("PinnedMemory.__del__", self._world):
+            with context(self._device):
+                LIBRARY.cuMemFreeHost(ctypes.c_void_p(self.ptr))
 
 
 class OutOfMemoryError(MemoryError):
