@@ -329,6 +329,7 @@ class OptionTable:
         core="cut",
         to_core=lambda overlong: overlong == "cut",
         state="given",
+        for_rows=True,
         doc='"error" refuses examples longer than `pack_to`, "cut" cuts them.',
     )
     with_info = Option(

@@ -107,6 +107,11 @@ class Options(OptionTable):
         return self.pack_to is not None
 
     @property
+    def row_length(self) -> int:
+        """The length of the rows that examples are packed into; 0 for no such rows."""
+        return self.pack_to or 0
+
+    @property
     def cuts(self) -> bool:
         """True if examples longer than a row are cut."""
         return self.overlong == "cut"
@@ -183,6 +188,24 @@ def check_options(**given: Any) -> Options:
     _check_beside_rows(options)
     _check_window(options)
     return options
+
+
+def check_nested(*, pad_to: Any, pack_to: Any, **_: Any) -> None:
+    """Check the arguments of a loader whose batches are nested tensors.
+
+    Raises:
+        OptionError: another argument is for arrays alone.
+    """
+    if pad_to is not None:
+        raise OptionError(
+            f"`pad_to` is {pad_to!r}, but nested tensors have no padding; leave "
+            "`pad_to` out, or say ragged='packed'."
+        )
+    if pack_to is not None:
+        raise OptionError(
+            f"`pack_to` is {pack_to!r} and `ragged` is 'nested'; leave one out: with "
+            "`pack_to` whole examples share rows, and batches are `echobuf.Packed`."
+        )
 
 
 def _check_packing(options: Options) -> None:

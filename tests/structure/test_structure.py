@@ -117,7 +117,7 @@ class Probe:
         if outcome is not None:
             return None
         # Not `next_batch`, which would put them together.
-        leaves = self._buffer.core.next(WAIT_S)
+        leaves = self._buffer.backend.next(WAIT_S)
         return [int(leaf[0]) for leaf in leaves]
 
     def close(self):

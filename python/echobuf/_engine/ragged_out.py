@@ -54,14 +54,14 @@ class RaggedOut:
 
     def __init__(self, spec: Spec, options: Options) -> None:
         self._spec = spec
-        self._packs = options.pack_to
+        self._row_length = options.row_length
         self._is_packed = options.ragged == "packed"
         self._size = None if options.max_rows else options.batch_size
         self._is_whole = options.whole_batches
         if self._is_whole:
             self._size = int(spec.fields[0].shape[0])
         self._form: Any = Ragged if self._is_packed else Padded
-        if self._packs is not None:
+        if options.packs:
             self._form = Packed
         self._layouts: OrderedDict[tuple[Any, ...], Layout] = OrderedDict()
 
@@ -87,8 +87,8 @@ class RaggedOut:
                 continue
             values, *rest = self._parts(leaf, name)
             arrays.append(values)
-            if self._packs is not None:
-                rows.append(self._packs)
+            if self._row_length:
+                rows.append(self._row_length)
                 ids = self._same_ids(ids, rest, name)
                 continue
             axis = 0 if self._is_packed else 1
@@ -232,12 +232,12 @@ class RaggedOut:
             fields.append(Field((*lead, *row_shape(field)), field.dtype))
             paths.append(f"{path}.values")
             extra.append(None if lines else 0)
-            if self._packs is None:
+            if not self._row_length:
                 fields.append(Field((room + lines,), np.int64))
                 paths.append(f"{path}.{self._form._fields[1]}")
                 extra.append(int(lines))
-        if self._packs is not None:
-            marks = Field((room, self._packs), np.int32)
+        if self._row_length:
+            marks = Field((room, self._row_length), np.int32)
             fields += [marks, marks, Field((room,), np.int64)]
             paths += [f"{first}.{part}" for part in _IDS]
             extra += [0, 0, 0]

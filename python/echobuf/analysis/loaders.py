@@ -21,6 +21,8 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.pool_reader import PoolReader
 from echobuf.loader.readers import ThreadReader
 from echobuf.loader.source import Order
+from echobuf.option import LOADER
+from echobuf.options import options_of
 from echobuf.trees import NAMESPACE
 from echobuf.workers.settings import WorkerSettings
 
@@ -351,9 +353,6 @@ def unwrap(loader: EchoLoader) -> LoaderSource:
     )
 
 
-_OF_RAGGED = ("payload_bytes", "pad_value", "pad_to", "max_rows", "pack_to", "overlong")
-
-
 def _ragged_arguments(plan: Plan, *, nested: bool) -> dict[str, Any]:
     """Return a loader's arguments for ragged leaves, as it was given them."""
     request = plan.ragged
@@ -367,7 +366,10 @@ def _ragged_arguments(plan: Plan, *, nested: bool) -> dict[str, Any]:
             request.flags,
             namespace=NAMESPACE,
         )
-    return {"ragged": ragged, **{name: plan.arguments[name] for name in _OF_RAGGED}}
+    given = {
+        name: plan.arguments[name] for name, row in options_of(LOADER) if row.for_rows
+    }
+    return {**given, "ragged": ragged}
 
 
 def _length(given: int | None, upstream: Any) -> int | None:

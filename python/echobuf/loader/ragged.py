@@ -70,8 +70,8 @@ class RaggedRequest:
 
         Args:
             first: the first example.
-            all_ragged: all arrays are ragged, as with `pack_to`; a buffer refuses
-                scalars beside them.
+            all_ragged: all arrays are ragged, as those of packed rows are; a buffer
+                refuses scalars beside them.
         """
         if self.flags is not None:
             return self.flags

@@ -83,23 +83,8 @@ def _to_tensor(leaf: Any, dtype: torch.dtype | None) -> Any:
     return torch.from_numpy(leaf.view(_carrier_of(dtype))).view(dtype)
 
 
-def check_nested(request: RaggedRequest, arguments: dict[str, Any]) -> Any:
-    """Return the argument `ragged` of the base for nested tensors, which are packed.
-
-    Raises:
-        OptionError: another argument is for arrays alone.
-    """
-    if arguments["pad_to"] is not None:
-        raise OptionError(
-            f"`pad_to` is {arguments['pad_to']!r}, but nested tensors have no padding; "
-            "leave `pad_to` out, or say ragged='packed'."
-        )
-    if arguments["pack_to"] is not None:
-        raise OptionError(
-            f"`pack_to` is {arguments['pack_to']!r} and `ragged` is 'nested'; leave "
-            "one out: with `pack_to` whole examples share rows, and batches are "
-            "`echobuf.Packed`."
-        )
+def as_packed(request: RaggedRequest) -> Any:
+    """Return the argument `ragged` of the base for nested tensors, which are packed."""
     if request.flags is None:
         return "packed"
     return optree.tree_map(

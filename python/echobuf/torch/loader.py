@@ -14,9 +14,9 @@ from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.ragged import RaggedRequest
 from echobuf.loader.signature import documented
 from echobuf.option import LOADER, TORCH
-from echobuf.options import check_each, takes_options
+from echobuf.options import check_each, check_nested, takes_options
 from echobuf.state import State
-from echobuf.torch.adapter import TorchAdapter, check_nested
+from echobuf.torch.adapter import TorchAdapter, as_packed
 from echobuf.workers.settings import Context
 
 if TYPE_CHECKING:
@@ -171,7 +171,8 @@ class EchoLoader(_EchoLoader):
         request = RaggedRequest(arguments["ragged"])
         self._nested = request.form == "nested"
         if self._nested:
-            arguments["ragged"] = check_nested(request, arguments)
+            check_nested(**arguments)
+            arguments["ragged"] = as_packed(request)
         self._ranks: RankCoordinator | None = None
         super()._set_up(upstream, **arguments)
         if uneven is not None:

@@ -41,7 +41,7 @@ class RaggedConfig:
     """The part of a worker's configuration that is for ragged leaves.
 
     Attributes:
-        options: the buffer's.
+        options: the buffer's, without `transform`.
         sizes: bytes: of the worker's area, usual and all, and of an example's rows.
         share: the most bytes of a segment's ragged leaves; 0 for no limit.
     """
@@ -57,7 +57,8 @@ class RaggedConfig:
         if sizes is None:
             return None
         share: int = buffer.core.share_bytes  # type: ignore[union-attr]
-        return cls(buffer.options, sizes, share)
+        # Workers draw nothing, and a Lambda need not be one that can be pickled.
+        return cls(buffer.options.replaced(transform=None), sizes, share)
 
 
 @dataclass(frozen=True)
