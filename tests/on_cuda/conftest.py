@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from echobuf.cuda.simulated import Simulation
-from echobuf.testing import simulated_cuda
+from echobuf.testing import Simulation, simulated_cuda
 
 
 @pytest.fixture(params=[(1, "host"), (2, "ptx")], ids=lambda of: f"{of[1]}-{of[0]}")
