@@ -28,7 +28,7 @@ def random_augmentations(
     spec = {
         "image": echobuf.Field(shape, dtype),
         "label": echobuf.Field((), np.int64),
-        "boxes": echobuf.Field((9, 4), dice.choice([np.float32, np.uint8])),
+        "boxes": echobuf.Field((9, 4), dice.choice(["f4", "f2", "i8", "u1"])),
         "points": echobuf.Field((7, 2), dice.choice([np.float32, np.float16])),
     }
     chain: list[Any] = []
@@ -38,7 +38,9 @@ def random_augmentations(
     kinds = _tones(dice, whole=whole)
     turns = _moves(dice, height, width)
     followed = not frames and dice.random() < 0.5
-    if not followed:
+    if followed:
+        turns += _followed(dice)
+    else:
         kinds += [*_neighbours(dice), *_policies(dice), *_levels(dice)]
     moves = [dice.choice(turns)() for _ in range(2)]
     chain += moves
@@ -49,15 +51,20 @@ def random_augmentations(
     chain += _ends(dice, channels, whole=whole)
     transform: dict[str, Any] = {"image": chain}
     if followed:
-        transform["boxes"] = [t.BoundingBoxes("image", min_size=0), *moves]
-        transform["points"] = [t.Keypoints("image"), *moves]
+        outside = dice.choice([-1, 0, float("nan")])
+        boxes = t.BoundingBoxes("image", outside, dice.choice([0, 1, 3]))
+        transform["boxes"] = [boxes, *moves]
+        transform["points"] = [t.Keypoints("image", outside), *moves]
+        if dice.random() < 0.4:
+            spec["mask"] = echobuf.Field((height, width), np.uint8)
+            transform["mask"] = [t.Mask(fill=255), *moves]
     return spec, transform
 
 
 def rows_and_images(
     spec: dict[str, echobuf.Field], count: int, seed: int
 ) -> dict[str, Any]:
-    """Return stacked examples; boxes and points lie in and around the image."""
+    """Return stacked examples: boxes and points in and around the image, or none."""
     made = examples(spec, count, seed)
     rng = np.random.default_rng(seed + 1)
     for name in {"boxes", "points"} & set(spec):
@@ -67,6 +74,9 @@ def rows_and_images(
             rows = rows * 1.3 - 5
         if name == "boxes":
             rows = np.sort(rows.reshape(count, -1, 2, 2), axis=2)
+            rows = rows.reshape(count, *field.shape)
+        if field.dtype.kind == "f":
+            rows[:, 0, 0], rows[:, 1], rows[:, 2] = np.nan, np.inf, -1
         made[name] = rows.reshape(count, *field.shape).astype(field.dtype)
     return made
 
@@ -88,6 +98,32 @@ def _moves(dice: random.Random, height: int, width: int) -> list[Any]:
         turn,
         t.RandomHorizontalFlip,
         t.RandomVerticalFlip,
+    ]
+
+
+def _followed(dice: random.Random) -> list[Any]:
+    """Return what boxes and points follow, too, and containers of it."""
+
+    def warp() -> Any:
+        kind = dice.choice(graded.WARPS)
+        levels = tuple(dice.uniform(0, 50 if kind == "rotate" else 3) for _ in range(4))
+        return graded.GradedWarp(levels, kind, dice.random() < 0.5)
+
+    moves: list[Any] = [
+        t.RandomHorizontalFlip(),
+        [t.RandomVerticalFlip(1.0), t.ColorJitter(0.3)],
+        t.RandomPerspective(),
+        t.RandomApply([t.RandomRotation(30)], 0.6),
+    ]
+    ways: list[Any] = [t.RandomResizedCrop(8), [t.Resize(9), t.CenterCrop(8)]]
+    return [
+        *(warp, warp),
+        lambda: t.RandomPerspective(dice.choice([0.0, 0.4, 1.0]), 0.8),
+        lambda: t.RandomApply([t.RandomHorizontalFlip(1.0), t.ColorJitter(0.4)], 0.6),
+        lambda: t.RandomOrder(dice.sample(moves, 3)),
+        lambda: t.RandomChoice([[], *dice.sample(moves, 2)], [1, 2, 3]),
+        lambda: t.RandomChoice(ways),
+        t.TrivialAugmentWide,
     ]
 
 

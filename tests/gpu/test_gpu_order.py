@@ -1,113 +1,108 @@
 """The order and the bytes of batches on a device are those on the CPU."""
 
-from collections import Counter
+from __future__ import annotations
+
+import math
+import random
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import pytest
 
 import echobuf
-from gpu_records import SPEC, ids_of, stack
-from gpu_records import feed as feed_ids
+from gpu_records import SPEC, feed, ids_of
 from helpers import WAIT_S, Worker
-from order_cases import Case, large_cases, random_cases
 
 MB = 1 << 20
-ENDED = object()
+# Sizes at which something changes: below, at and above 16-byte words and pages.
+CORNERS = (1, 2, 3, 15, 16, 17, 33, 136, 4095, 4096, 4097)
+LARGE = (150_528, MB, MB + 1, 16 * MB)
 
 
-def feed(buffer, case, records):
-    """Puts all in turn, as one producer; a batch whole where those are the unit."""
-    if case.kwargs.get("unit") == "batch":
-        for index in range(case.count):
-            # The last one may be shorter; that it is short must survive.
-            rows = len(records[0][index]) - (index == case.count - 1)
-            buffer.put([leaf[index][: max(rows, 1)] for leaf in records], WAIT_S)
-    else:
-        for start in range(0, case.count, case.chunk):
-            part = [leaf[start : start + case.chunk] for leaf in records]
-            buffer.put_batch(part, timeout=WAIT_S)
+def fields_of(choose: random.Random, size: int) -> list[echobuf.Field]:
+    """Fields of `size` bytes in all, in a random order."""
+    fields = []
+    for dtype in choose.sample(["i2", "f4", "f8", "c16", "i8", "u1"], 3):
+        taken = choose.randint(1, 6) * np.dtype(dtype).itemsize
+        if taken < size:
+            shape = (taken // np.dtype(dtype).itemsize,)
+            fields.append(echobuf.Field(shape, np.dtype(dtype)))
+            size -= taken
+    fields.append(echobuf.Field((size,), np.uint8))
+    choose.shuffle(fields)
+    return fields
+
+
+def put_all(buffer: echobuf.EchoBuffer, batches: list[Any], rows: int) -> None:
+    """One producer; whole batches of `rows` where those are the unit."""
+    for batch in batches:
+        if rows:
+            buffer.put([leaf[:rows] for leaf in batch], timeout=WAIT_S)
+        else:
+            buffer.put_batch(batch, timeout=WAIT_S)
     buffer.close()
 
 
-def same(one, other):
-    """Bit by bit: noise is not a number, too."""
-    return (
-        one.dtype == other.dtype
-        and one.shape == other.shape
-        and one.tobytes() == other.tobytes()
-    )
+def noise(seed: int, fields: list[echobuf.Field], count: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [
+        rng.integers(
+            0, 256, (count, math.prod(field.shape) * field.dtype.itemsize), np.uint8
+        )
+        .view(field.dtype)
+        .reshape(count, *field.shape)
+        for field in fields
+    ]
 
 
-def compare_epoch(place, case, here, there, epoch):
-    records = case.records(epoch)
-    producers = [Worker(feed, buffer, case, records) for buffer in (here, there)]
-    try:
-        compare_batches(place, here, there, f"epoch {epoch}: {case.name}")
-    except BaseException as error:
-        for buffer, producer in zip((here, there), producers, strict=True):
-            buffer.fail(error)  # lets the producer go, before the buffer ends
-            producer.join(WAIT_S)
-        raise
-    for producer in producers:
-        producer.result()
-
-
-def compare_batches(place, here, there, where):
-    pairs = zip_longest(here, there, fillvalue=ENDED)
-    for number, (want, got) in enumerate(pairs):
-        assert want is not ENDED, f"more on the device in {where}"
-        assert got is not ENDED, f"less on the device in {where}"
-        for index, leaf in enumerate(place.host(got)):
-            assert same(leaf, want[index]), f"leaf {index} of batch {number} of {where}"
-
-
-def compare(place, cases, epochs=2):
-    for case in cases:
-        with case.make("cpu") as here, case.make("cuda") as there:
-            for epoch in range(epochs):
-                compare_epoch(place, case, here, there, epoch)
+@pytest.mark.parametrize("whole", [False, True])
+def test_buffers_serve_the_same_bytes(place: Any, whole: bool) -> None:
+    choose = random.Random(7)
+    most, longest = (20_000, 20) if place.simulated else (32 * MB, 300)
+    sizes = [*CORNERS, *(round(2 ** choose.uniform(0, 12)) for _ in range(6))]
+    for size in sizes if place.simulated else [*sizes, *LARGE]:
+        fields = fields_of(choose, size)
+        window = max(3, min(longest, most // (3 * size)))
+        options: dict[str, Any] = {
+            "window": window,
+            "factor": choose.choice([1, 2, 3, 1.5, 2.5]),
+            "seed": choose.randrange(2**63),
+            "prefetch": choose.randint(0, 2),
+        }
+        rows, spec = 0, fields
+        if whole:
+            rows = choose.choice([1, 2, 5])
+            spec = [echobuf.Field((rows, *f.shape), f.dtype) for f in fields]
+            options["unit"] = "batch"
+        else:
+            options["batch_size"] = choose.randint(1, window // 3)
+        parts = [
+            noise(number, fields, max(rows, choose.randint(1, 9)))
+            for number in range(window)
+        ]
+        with (
+            echobuf.EchoBuffer(spec, **options) as here,
+            echobuf.EchoBuffer(spec, device="cuda", **options) as there,
+        ):
+            for _ in range(2):
+                producers = [
+                    Worker(put_all, each, parts, rows) for each in (here, there)
+                ]
+                for want, got in zip_longest(here, there):
+                    for one, other in zip(want, place.host(got), strict=True):
+                        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+                        assert one.tobytes() == other.tobytes(), (size, options)
+                for producer in producers:
+                    producer.result()
                 here.reset()
                 there.reset()
 
 
-def test_random_buffers_serve_the_same_bytes(place):
-    small = place.simulated
-    cases = random_cases(24 if small else 100, 20_000 if small else 32 * MB, seed=7)
-    if not small:
-        cases += large_cases()
-    compare(place, cases)
-
-
-def test_a_difference_would_be_seen(place):
-    case = Case("one", (((3,), "uint8"),), {"window": 8, "batch_size": 4}, 20, 5, 1)
-    other = Case("two", case.fields, {**case.kwargs, "seed": 1}, 20, 5, 1)
-    with (
-        case.make("cpu") as here,
-        other.make("cuda") as there,
-        pytest.raises(AssertionError, match="leaf 0 of batch"),
-    ):
-        compare_epoch(place, case, here, there, 0)
-
-
-@pytest.mark.parametrize("count", [1, 50, 700])
-def test_auto_serves_each_example_once_to_max_factor_times(place, count):
-    with echobuf.EchoBuffer(
-        SPEC, batch_size=16, window=128, factor="auto", max_factor=3, device="cuda"
-    ) as buffer:
-        for _ in range(3):
-            producer = Worker(feed_ids, buffer, count)
-            uses = Counter(i for batch in buffer for i in ids_of(place.host(batch)))
-            producer.result()
-            assert sorted(uses) == list(range(count))
-            assert set(uses.values()) <= {1, 2, 3}
-            buffer.reset()
-
-
-def test_a_state_taken_on_the_cpu_goes_on_on_the_device(place):
+def test_a_state_taken_on_the_cpu_goes_on_on_the_device(place: Any) -> None:
     kwargs = {"batch_size": 8, "window": 48, "factor": 3, "seed": 11}
     with echobuf.EchoBuffer(SPEC, **kwargs) as here:
-        producer = Worker(feed_ids, here, 200)
+        producer = Worker(feed, here, 200)
         for _ in range(30):
             here.next_batch(timeout=WAIT_S)
         state = here.state_dict()
@@ -115,19 +110,6 @@ def test_a_state_taken_on_the_cpu_goes_on_on_the_device(place):
         producer.result()
     with echobuf.EchoBuffer(SPEC, device="cuda", **kwargs) as there:
         there.load_state_dict(state)
-        producer = Worker(feed_ids, there, 200, 64, state["fresh_offset"])
+        producer = Worker(feed, there, 200, 64, state["fresh_offset"])
         assert [ids_of(place.host(batch)) for batch in there] == rest
         producer.result()
-
-
-def test_one_put_at_a_time(place):
-    with echobuf.EchoBuffer(
-        SPEC, batch_size=4, window=16, factor=1, device="cuda"
-    ) as buffer:
-        whole = stack(range(16))
-        for index in range(16):
-            one = {"id": whole["id"][index], "body": [a[index] for a in whole["body"]]}
-            buffer.put({**one, "body": tuple(one["body"])}, timeout=WAIT_S)
-        buffer.close()
-        served = np.concatenate([place.host(batch)["id"] for batch in buffer])
-        assert sorted(served.tolist()) == list(range(16))

@@ -115,23 +115,6 @@ def test_batches_are_those_of_the_cpu(place: Any, name: str) -> None:
             there.reset()
 
 
-def test_a_batch_is_kept_while_others_are_drawn(place: Any) -> None:
-    """Its memory is the caller's, and nothing writes there any more."""
-    with EchoBuffer(
-        SPEC, batch_size=4, window=16, factor=3, payload_bytes=4000, device="cuda"
-    ) as buffer:
-        producer = Worker(feed, buffer, 40, 30)
-        kept = list(buffer)
-        producer.result()
-    assert len(kept) == 30
-    for batch in kept:
-        ids, values, offsets = place.host([batch["id"], *batch["tokens"]])
-        for i, number in enumerate(ids):
-            np.testing.assert_array_equal(
-                values[offsets[i] : offsets[i + 1]], example(number, 30)["tokens"]
-            )
-
-
 def room_for(cuda: Any, options: dict[str, Any], longest: int) -> dict[str, Any]:
     """Memory of the device's for the longest batch."""
     size, padded = options["batch_size"], options.get("ragged") == "padded"

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import echobuf
-from echobuf.testing import simulated_cuda
+from graphs import Graph
 from helpers import WAIT_S
 from ragged_graph_memory import SPEC as RAGGED
 from ragged_graph_memory import example, memory
-from test_cuda_graphs import Graph
 
 SPEC = {"id": echobuf.Field((), np.int64), "row": echobuf.Field((5,), np.uint8)}
 KWARGS = {"batch_size": 4, "window": 16, "factor": 3, "seed": 7, "with_info": True}
@@ -20,14 +19,6 @@ CASES = {
     "fraction": {"max_staleness": 3, "factor": 2.5},
 }
 N = 70
-
-
-@pytest.fixture(
-    params=[(1, "host"), (2, "host"), (1, "ptx")], ids=lambda of: f"{of[1]}-{of[0]}"
-)
-def simulation(request):
-    with simulated_cuda(*request.param) as on:
-        yield on
 
 
 def put(buffer, first, end):

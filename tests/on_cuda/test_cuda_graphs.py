@@ -1,80 +1,20 @@
 """Draws in graphs from Python, on the simulated driver."""
 
-import contextlib
-import ctypes
-import itertools
-
 import numpy as np
 import pytest
 
 import echobuf
 from echobuf import transforms as t
-from echobuf.cuda.simulated_driver import library_path
-from echobuf.testing import simulated_cuda
+from graphs import Graph, draws
 from helpers import WAIT_S, Worker
 
 SPEC = {"id": echobuf.Field((), np.int64), "row": echobuf.Field((5,), np.uint8)}
 KWARGS = {"batch_size": 4, "window": 12, "factor": 3, "seed": 7}
-_POINTER = ctypes.c_void_p
 
 
 def stack(ids):
     ids = np.asarray(ids)
     return {"id": ids, "row": (ids[:, None] + np.arange(5)).astype(np.uint8)}
-
-
-@contextlib.contextmanager
-def context(device=0):
-    calls = ctypes.CDLL(str(library_path()))
-    held, old = _POINTER(), _POINTER()
-    assert calls.cuDevicePrimaryCtxRetain(ctypes.byref(held), device) == 0
-    assert calls.cuCtxPushCurrent_v2(held) == 0
-    try:
-        yield calls
-    finally:
-        assert calls.cuCtxPopCurrent_v2(ctypes.byref(old)) == 0
-        assert calls.cuDevicePrimaryCtxRelease_v2(device) == 0
-
-
-class Graph:
-    """The work enqueued inside its context, to be launched any number of times."""
-
-    def __init__(self, stream):
-        self._stream = _POINTER(stream.ptr)
-        self._graph, self._executable = _POINTER(), _POINTER()
-
-    def __enter__(self):
-        with context() as calls:
-            assert calls.cuStreamBeginCapture_v2(self._stream, 0) == 0
-        return self
-
-    def __exit__(self, *error):
-        with context() as calls:
-            graph = ctypes.byref(self._graph)
-            assert calls.cuStreamEndCapture(self._stream, graph) == 0
-            made = calls.cuGraphInstantiateWithFlags(
-                ctypes.byref(self._executable), self._graph, ctypes.c_ulonglong(0)
-            )
-            assert made == 0
-
-    def launch(self, stream):
-        """Launches it and waits, as reading the batch on the host needs."""
-        with context() as calls:
-            assert calls.cuGraphLaunch(self._executable, _POINTER(stream.ptr)) == 0
-            assert calls.cuStreamSynchronize(_POINTER(stream.ptr)) == 0
-
-    def close(self):
-        with context() as calls:
-            calls.cuGraphExecDestroy(self._executable)
-            calls.cuGraphDestroy(self._graph)
-
-
-@pytest.fixture(
-    params=[(1, "host"), (2, "host"), (1, "ptx")], ids=lambda of: f"{of[1]}-{of[0]}"
-)
-def simulation(request):
-    with simulated_cuda(*request.param) as on:
-        yield on
 
 
 def expected(n):
@@ -98,33 +38,20 @@ def fixed_arrays(buffer, stream):
     return arrays
 
 
-def captured(buffer, stream, out):
-    graph = Graph(stream)
-    with graph:
-        assert buffer.next_batch(out=out, stream=stream) is out
-    return graph
+def ids_of(batch):
+    assert (batch["row"] == stack(batch["id"])["row"]).all()
+    return batch["id"].tolist()
 
 
 @pytest.mark.parametrize("n", [64, 61])
-def test_replays_serve_the_batches_of_eager_draws(simulation, n):
-    stream = simulation.stream()
+@pytest.mark.parametrize("eager", [0, 3])
+def test_replays_serve_the_batches_of_eager_draws(simulation, n, eager):
+    streams = [simulation.stream(), simulation.stream()]
     with echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS) as buffer:
-        out = fixed_arrays(buffer, stream)
-        graph = captured(buffer, stream, out)
-        assert buffer.stats().served == 0, "capturing consumes nothing"
+        out = fixed_arrays(buffer, streams[0])
         worker = Worker(put, buffer, n)
-        served = []
-        with contextlib.suppress(StopIteration):
-            while True:
-                buffer.before_replay(stream=stream, timeout=WAIT_S)
-                graph.launch(stream)
-                assert (out["row"] == stack(out["id"])["row"]).all()
-                served.append(out["id"].tolist())
-        tail = [batch["id"].tolist() for batch in buffer]
-        assert len(tail) == (n * 3 % 4 > 0)
-        assert served + tail == expected(n)
+        assert draws(buffer, out, streams, ids_of, eager) == expected(n)
         worker.result()
-        graph.close()
     del out
 
 
@@ -157,44 +84,14 @@ def test_replays_augment_as_the_cpu_does(simulation, chain):
         worker = Worker(put_all, buffer)
         wanted = [copied(batch) for batch in buffer]
         worker.result()
-    stream, replayed = simulation.stream(), []
+    stream = simulation.stream()
     with echobuf.EchoBuffer(spec, device="cuda", **kwargs) as buffer:
         buffer.put_batch({name: leaf[:12] for name, leaf in stacked.items()})
         out = buffer.next_batch(stream=stream)
         buffer.reset(0)
-        graph = captured(buffer, stream, out)
         worker = Worker(put_all, buffer)
-        with contextlib.suppress(StopIteration):
-            while True:
-                buffer.before_replay(stream=stream, timeout=WAIT_S)
-                graph.launch(stream)
-                replayed.append(copied(out))
+        assert draws(buffer, out, [stream], copied) == wanted
         worker.result()
-        graph.close()
-    del out
-    assert replayed == wanted
-
-
-def test_replays_and_eager_draws_take_turns(simulation):
-    streams = [simulation.stream(), simulation.stream()]
-    with echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS) as buffer:
-        out = fixed_arrays(buffer, streams[0])
-        graph = captured(buffer, streams[0], out)
-        worker = Worker(put, buffer, 60)
-        served = []
-        for turn in itertools.count():
-            try:
-                if turn % 3:
-                    buffer.before_replay(stream=streams[turn % 2], timeout=WAIT_S)
-                    graph.launch(streams[turn % 2])
-                    served.append(out["id"].tolist())
-                else:
-                    served.append(buffer.next_batch(timeout=WAIT_S)["id"].tolist())
-            except StopIteration:
-                break
-        assert served == expected(60)
-        worker.result()
-        graph.close()
     del out
 
 

@@ -1,30 +1,20 @@
 """Infos of batches in graphs and on streams, on the simulated driver."""
 
-import contextlib
 import itertools
 
 import numpy as np
 import pytest
 
 import echobuf
-from echobuf.testing import simulated_cuda
+from graphs import Graph, draws
 from helpers import WAIT_S, Worker
 from ragged_graph_memory import SPEC as RAGGED
 from ragged_graph_memory import example, memory
 from schedule_reference import draw_infos
-from test_cuda_graphs import Graph
 
 SPEC = {"id": echobuf.Field((), np.int64), "row": echobuf.Field((5,), np.uint8)}
 KWARGS = {"batch_size": 4, "window": 12, "factor": 2.5, "seed": 7}
 N = 45
-
-
-@pytest.fixture(
-    params=[(1, "host"), (2, "host"), (1, "ptx")], ids=lambda of: f"{of[1]}-{of[0]}"
-)
-def simulation(request):
-    with simulated_cuda(*request.param) as on:
-        yield on
 
 
 def put(buffer):
@@ -48,28 +38,6 @@ def infos_of(batch, info):
     return list(zip(info.index.tolist(), info.echo.tolist(), strict=True))
 
 
-def replayed(buffer, produce, out, stream):
-    """The infos of all batches: of replays and, in every third turn, of a draw."""
-    graph = Graph(stream)
-    with graph:
-        assert buffer.next_batch(out=out, stream=stream) is out
-    worker = Worker(produce, buffer)
-    infos = []
-    with contextlib.suppress(StopIteration):
-        for turn in itertools.count():
-            if turn % 3 == 2:
-                drawn = buffer.next_batch(timeout=WAIT_S, stream=stream)
-                infos += infos_of(*drawn)
-                continue
-            buffer.before_replay(stream=stream, timeout=WAIT_S)
-            graph.launch(stream)
-            infos += infos_of(*out)
-    infos += itertools.chain(*(infos_of(*batch) for batch in buffer))
-    worker.result()
-    graph.close()
-    return infos
-
-
 def on_cpu(spec, kwargs, produce):
     with echobuf.EchoBuffer(spec, **kwargs, with_info=True) as buffer:
         worker = Worker(produce, buffer)
@@ -86,9 +54,11 @@ def test_replays_tell_the_uses_that_they_serve(simulation):
         buffer.put_batch({"id": np.arange(12), "row": np.zeros((12, 5), np.uint8)})
         out = buffer.next_batch(stream=stream)  # arrays that stay where they are
         buffer.reset(0)
-        infos = replayed(buffer, put, out, stream)
+        worker = Worker(put, buffer)
+        infos = draws(buffer, out, [stream], lambda drawn: infos_of(*drawn), 3)
+        worker.result()
     del out
-    assert infos == on_cpu(SPEC, KWARGS, put)
+    assert list(itertools.chain(*infos)) == on_cpu(SPEC, KWARGS, put)
 
 
 @pytest.mark.parametrize("form", ["packed", "padded"])
@@ -102,9 +72,12 @@ def test_replays_of_ragged_leaves_do_too(simulation, form):
         with echobuf.EchoBuffer(SPEC, device="cuda", **KWARGS, with_info=True) as one:
             one.put_batch({"id": np.arange(12), "row": np.zeros((12, 5), np.uint8)})
             _, info = one.next_batch(stream=stream)
-        infos = replayed(buffer, put_ragged, (batch, info), stream)
-    del batch, info
-    assert infos == on_cpu(RAGGED, kwargs, put_ragged)
+        worker = Worker(put_ragged, buffer)
+        out = batch, info
+        infos = draws(buffer, out, [stream], lambda drawn: infos_of(*drawn), 3)
+        worker.result()
+    del batch, info, out
+    assert list(itertools.chain(*infos)) == on_cpu(RAGGED, kwargs, put_ragged)
 
 
 def test_a_batch_that_a_wait_has_cut_keeps_its_infos(simulation):

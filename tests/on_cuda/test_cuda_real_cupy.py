@@ -21,7 +21,7 @@ from echobuf.spec import make_spec
 
 cupy = pytest.importorskip("cupy")
 compiler = cupy.cuda.compiler
-ARCHITECTURES = ("75", "80", "90", "100")
+ARCHITECTURES = ("75", "100")
 
 
 def compile_for(monkeypatch, architecture, source):

@@ -11,10 +11,10 @@ import echobuf
 import fake_cuda
 import fake_torch
 from echobuf.loader_buffer import LoaderBuffer
+from graphs import Graph
 from helpers import KWARGS, SPEC, WAIT_S, Worker, ids_of, make, stack
 from helpers import expected_batches as expected
 from test_cuda_cupy import filled, host, unchanged
-from test_cuda_graphs import Graph
 
 __all__ = ["unchanged"]  # a fixture
 DEVICE = fake_torch.device("cuda", 0)

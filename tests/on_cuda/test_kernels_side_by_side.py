@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import struct
 import threading
 
 import numpy as np
@@ -14,15 +13,11 @@ import pytest
 import echobuf
 import fake_cuda
 from echobuf import transforms as t
-from echobuf._engine.output import make_output_spec
-from echobuf.cuda import codegen, nvrtc
 from echobuf.cuda.side_by_side import side_by_side
 from echobuf.resources import DaemonThread
-from echobuf.spec import make_spec
 from helpers import WAIT_S
 
 IMAGE = {"image": echobuf.Field((32, 32, 3), np.uint8)}
-CHAIN = [t.RandomCrop(20), t.RandomApply([t.ColorJitter(0.1, 0.1)])]
 LEAVES = {name: echobuf.Field((16, 16, 3), np.uint8) for name in "ab"}
 TWO_KERNELS = {"a": [t.RandomCrop(9)], "b": [t.ColorJitter(0.1, 0.1)]}
 PAIR = ("first", "second")
@@ -37,11 +32,6 @@ def make(spec, transform, device="cuda"):
     return echobuf.EchoBuffer(
         spec, batch_size=2, window=4, device=device, transform=transform
     )
-
-
-def source_of(chain):
-    made = make_output_spec(make_spec(IMAGE), {"image": chain}, whole=False)
-    return codegen.stage_source(plan for _, plan in made.plans)
 
 
 def is_main():
@@ -73,39 +63,6 @@ def test_chains_share_what_they_have_in_common(cupy):
     others = cupy.compiled[1 + len(before) :]
     assert 0 < len(others) < len(before)
     assert not set(others) & set(before)
-
-
-def code_of(cubin):
-    """The machine code of each kernel in an ELF file of 64 bits."""
-    (start,) = struct.unpack_from("<Q", cubin, 0x28)
-    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
-    rows = [
-        struct.unpack_from("<IIQQQQ", cubin, start + i * size) for i in range(count)
-    ]
-    found = {}
-    for name, _, _, _, offset, length in rows:
-        at = rows[names][4] + name
-        text = cubin[at : cubin.index(b"\0", at)].decode()
-        if text.startswith(".text."):
-            found[text.removeprefix(".text.")] = cubin[offset : offset + length]
-    return found
-
-
-def test_kernels_compiled_alone_are_those_compiled_together():
-    source = source_of(CHAIN)
-    options = (*source.options, "-arch=sm_90")
-
-    def kernels(text):
-        return code_of(nvrtc.machine_code(text, options)[0])
-
-    together = kernels(source.text)
-    alone = [kernels(program) for program in source.programs]
-    assert len(alone) > 1
-    assert sum(map(len, alone)) == len(together)
-    for place, (making, summing) in zip(source.places, source.entries, strict=True):
-        assert alone[place][codegen.STAGE_MAKE] == together[making]
-        if summing is not None:
-            assert alone[place][codegen.STAGE_SUM] == together[summing]
 
 
 # ---- side by side

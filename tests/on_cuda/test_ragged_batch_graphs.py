@@ -6,9 +6,9 @@ import pytest
 import echobuf
 from echobuf import Field
 from echobuf.testing import simulated_cuda
+from graphs import Graph
 from helpers import WAIT_S, Worker
 from ragged_graph_memory import SPEC, example, memory, plain
-from test_cuda_graphs import Graph
 
 SIZE = 4
 WHOLE = {name: Field((SIZE, *field.shape), field.dtype) for name, field in SPEC.items()}

@@ -1,6 +1,5 @@
 """Draws of ragged leaves in graphs from Python, on the simulated driver."""
 
-import contextlib
 import itertools
 import re
 
@@ -9,10 +8,10 @@ import pytest
 
 import echobuf
 from echobuf import Packed
-from echobuf.testing import simulated_cuda
+from echobuf.transforms import TokenMask
+from graphs import Graph, captured, draws
 from helpers import WAIT_S, Worker
 from ragged_graph_memory import SPEC, example, longest, memory, plain
-from test_cuda_graphs import Graph
 
 KWARGS = {"window": 12, "factor": 3, "seed": 7, "payload_bytes": 1500}
 PAD = {"id": None, "tokens": -7, "points": 9}
@@ -23,14 +22,6 @@ FORMS = {
     "one": {"batch_size": 1, "factor": 2.5},
 }
 ROWS = {"batch_size": 3, "window": 12, "factor": 2, "pack_to": 13}
-
-
-@pytest.fixture(
-    params=[(1, "host"), (2, "host"), (1, "ptx")], ids=lambda of: f"{of[1]}-{of[0]}"
-)
-def simulation(request):
-    with simulated_cuda(*request.param) as on:
-        yield on
 
 
 def put(buffer, n, lengths=None, packs=False):
@@ -56,32 +47,21 @@ def same(one, other):
         np.testing.assert_array_equal(array, other[name], name)
 
 
-def captured(buffer, stream, out):
-    graph = Graph(stream)
-    with graph:
-        assert buffer.next_batch(out=out, stream=stream) is out
-    assert buffer.stats().served == 0, "capturing consumes nothing"
-    return graph
-
-
 @pytest.mark.parametrize("form", ["packed", "padded", "one"])
 def test_replays_serve_the_batches_of_eager_draws(simulation, form):
     kwargs = {**KWARGS, **FORMS[form]}
-    stream, n = simulation.stream(), 45
+    n, served = 45, []
     wanted = expected(n, kwargs)
+
+    def copied(batch):
+        served.append(plain(batch, like=wanted[len(served)]))
+
     with echobuf.EchoBuffer(SPEC, device="cuda", **kwargs) as buffer:
-        out = memory(longest(wanted, kwargs), kwargs, stream)
-        graph = captured(buffer, stream, out)
+        streams = [simulation.stream()]
+        out = memory(longest(wanted, kwargs), kwargs, streams[0])
         worker = Worker(put, buffer, n)
-        served = []
-        with contextlib.suppress(StopIteration):
-            while True:
-                buffer.before_replay(stream=stream, timeout=WAIT_S)
-                graph.launch(stream)
-                served.append(plain(out, like=wanted[len(served)]))
-        served += [plain(batch) for batch in buffer]
+        draws(buffer, out, streams, copied)
         worker.result()
-        graph.close()
     del out
     for one, other in itertools.zip_longest(served, wanted):
         same(one, other)
@@ -93,27 +73,11 @@ def test_replays_and_eager_draws_take_turns_on_two_streams(simulation, form):
     streams, n = [simulation.stream(), simulation.stream()], 40
     auto = kwargs["factor"] == "auto"
     with echobuf.EchoBuffer(SPEC, device="cuda", **kwargs) as buffer:
-        rows = {"tokens": 40, "points": 40}
-        out = memory(rows, kwargs, streams[0])
-        graph = captured(buffer, streams[0], out)
+        out = memory({"tokens": 40, "points": 40}, kwargs, streams[0])
         worker = Worker(put, buffer, n)
-        served = []
-        for turn in itertools.count():
-            stream = streams[turn % 2]
-            try:
-                if turn % 3:
-                    buffer.before_replay(stream=stream, timeout=WAIT_S)
-                    graph.launch(stream)
-                    batch = out
-                else:
-                    batch = buffer.next_batch(timeout=WAIT_S, stream=stream)
-            except StopIteration:
-                break
-            served.append(plain(batch, cut=True))
-        served += [plain(batch, cut=True) for batch in buffer]
+        served = draws(buffer, out, streams, lambda batch: plain(batch, cut=True), 3)
         worker.result()
-        graph.close()
-    del out, batch
+    del out
     for batch in served:
         ids = batch["id"].tolist()
         for name in ("tokens", "points"):
@@ -130,29 +94,18 @@ def test_replays_and_eager_draws_take_turns_on_two_streams(simulation, form):
             np.testing.assert_array_equal(one["id"], other["id"])
 
 
+@pytest.mark.parametrize("chains", [None, {"tokens": [TokenMask(1, 200, p=0.4)]}])
 @pytest.mark.parametrize("eager", [0, 3])
-def test_packed_rows_are_replayed(simulation, eager):
+def test_packed_rows_are_replayed(simulation, eager, chains):
     streams = [simulation.stream(), simulation.stream()]
     spec = {name: SPEC[name] for name in ("tokens", "points")}
-    n = 50
-    wanted = expected(n, ROWS, spec)
-    with echobuf.EchoBuffer(spec, device="cuda", **ROWS) as buffer:
-        out = memory(None, ROWS, streams[0])
-        graph = captured(buffer, streams[0], out)
+    n, kwargs = 50, {**ROWS, "transform": chains, "seed": 3}
+    wanted = expected(n, kwargs, spec)
+    with echobuf.EchoBuffer(spec, device="cuda", **kwargs) as buffer:
+        out = memory(None, kwargs, streams[0])
         worker = Worker(put, buffer, n, None, True)
-        served = []
-        with contextlib.suppress(StopIteration):
-            for turn in itertools.count():
-                stream = streams[turn % 2]
-                if eager and turn % eager == 0:
-                    served.append(plain(buffer.next_batch(timeout=WAIT_S)))
-                    continue
-                buffer.before_replay(stream=stream, timeout=WAIT_S)
-                graph.launch(stream)
-                served.append(plain(out))
-        served += [plain(batch) for batch in buffer]
+        served = draws(buffer, out, streams, plain, eager)
         worker.result()
-        graph.close()
     del out
     assert len(wanted) > 5
     for one, other in itertools.zip_longest(served, wanted):
@@ -296,3 +249,20 @@ def test_leaves_of_packed_rows_that_are_captured_share_their_ids(simulation):
             buffer.next_batch(out=apart, stream=stream)
         graph.close()
     del one, other, apart
+
+
+def test_chains_without_packed_rows_are_not_captured(simulation):
+    kwargs = {"batch_size": 4, "window": 12, "payload_bytes": 1500}
+    stream = simulation.stream()
+    with echobuf.EchoBuffer(
+        SPEC, transform={"tokens": [TokenMask(1, 200)]}, device="cuda", **kwargs
+    ) as buffer:
+        out = memory({"tokens": 40, "points": 40}, kwargs, stream)
+        said = "`transform` has chains, which graphs of ragged leaves"
+        graph = Graph(stream)
+        with graph, pytest.raises(echobuf.OptionError, match=said):
+            buffer.next_batch(out=out, stream=stream)
+        with pytest.raises(echobuf.OptionError, match=said):
+            buffer.before_replay(stream=stream)
+        graph.close()
+    del out

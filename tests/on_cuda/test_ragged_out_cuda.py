@@ -10,10 +10,10 @@ pytest.importorskip("torch")
 import echobuf
 import fake_torch
 from echobuf import Packed, Padded, Ragged
+from graphs import Graph
 from helpers import WAIT_S, Worker
 from ragged_graph_memory import SPEC, example
 from test_cuda_cupy import unchanged
-from test_cuda_graphs import Graph
 from test_cuda_out import MADE
 from test_cuda_torch import DEVICE, torch
 

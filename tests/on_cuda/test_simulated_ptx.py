@@ -2,42 +2,116 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import numpy as np
 import pytest
 
 import echobuf
-from echobuf import transforms as t
+from chains_on_devices import bits
+from echobuf import Field
 from echobuf.cuda import codegen
 from echobuf.errors import DeviceError, OptionError
 from echobuf.testing import SimulationError, simulated_cuda
+from helpers import WAIT_S, Worker
 from kernels_compiled import ARCHITECTURES
 from test_loader_stateful import Tape, check_reads, make, walk
 
-SPEC = {
-    "image": echobuf.Field((7, 5, 3), np.uint8),
-    "wave": echobuf.Field((11,), np.float32),
-    "label": echobuf.Field((), np.int64),
-}
+SIZES = [1, 2, 3, 4, 7, 8, 16, 17, 48, 64, 100, 160, 1000, 4096, 5000]
+ITEMS = ["u1", "i2", "f4", "i8"]
 
 
-def examples(count):
-    chance = np.random.default_rng(3)
-    return {
-        "image": chance.integers(0, 256, (count, 7, 5, 3), np.uint8),
-        "wave": chance.random((count, 11), np.float32),
-        "label": np.arange(count),
+def random_records(dice: random.Random) -> tuple[dict[str, Field], dict[str, Any]]:
+    """Fields of any sizes, one larger than a block has; some of the records expire."""
+    sizes = [dice.choice(SIZES) for _ in range(dice.randint(1, 4))]
+    window = dice.randint(2, 24)
+    if dice.random() < 0.2:
+        sizes[0], window = 70_001 - dice.randint(0, 1), 2
+    spec = {f"field {i}": Field((size,), np.uint8) for i, size in enumerate(sizes)}
+    options = {
+        "window": window,
+        "batch_size": dice.randint(1, window),
+        "factor": dice.choice([1, 2, 2.5, 3]),
     }
+    if dice.random() < 0.3:
+        options |= {"max_staleness": 4, "with_info": True}
+    return spec, options
 
 
-def drawn(device, **options):
+def random_rows(dice: random.Random) -> tuple[dict[str, Field], dict[str, Any]]:
+    """Leaves whose examples differ in length, in each of the forms."""
+    spec = {
+        f"leaf {i}": Field(
+            (None, *dice.choice([(), (3,), (2, 5), (75,)])), dice.choice(ITEMS)
+        )
+        for i in range(dice.randint(1, 4))
+    }
+    options = {"window": 12, "batch_size": dice.randint(1, 7), "factor": 2}
+    options["payload_bytes"] = 500_000
+    form = dice.choice(["packed", "padded", "multiples", "bounded", "rows"])
+    options |= {
+        "packed": {},
+        "padded": {"ragged": "padded", "pad_value": 3},
+        "multiples": {"pad_to": 16, "pad_value": 1},
+        "bounded": {"max_rows": 150, "batch_size": None},
+        "rows": {"pack_to": 90},
+    }[form]
+    return spec, options
+
+
+def records(spec: dict[str, Field], count: int) -> list[dict[str, np.ndarray]]:
+    """Return records; what is ragged has up to 70 rows, as many in all leaves."""
+    random_bytes = np.random.default_rng(count)
+    made = []
+    for number in range(count):
+        rows = [0, 1, 7, 30, 70][number * 3 % 5]
+        shapes = {
+            name: [rows if axis is None else axis for axis in field.shape]
+            for name, field in spec.items()
+        }
+        made.append(
+            {
+                name: random_bytes.integers(0, 127, shapes[name]).astype(field.dtype)
+                for name, field in spec.items()
+            }
+        )
+    return made
+
+
+def drawn(device: str, spec: dict[str, Field], **options: Any) -> list[Any]:
+    """The bits of all batches of an epoch."""
     options = {"batch_size": 8, "window": 24, "factor": 2, "seed": 5} | options
-    with echobuf.EchoBuffer(SPEC, device=device, **options) as buffer:
-        buffer.put_batch(examples(24))
+    expires = "max_staleness" in options
+
+    def feed() -> None:
+        for number, record in enumerate(records(spec, options["window"] + 5)):
+            version = {"version": number // 3} if expires else {}
+            buffer.put(record, timeout=WAIT_S, **version)
         buffer.close()
-        return [
-            {name: np.array(leaf).tobytes() for name, leaf in batch.items()}
-            for batch in buffer
-        ]
+
+    with echobuf.EchoBuffer(spec, device=device, **options) as buffer:
+        feeder = Worker(feed)
+        batches = [bits(batch[0] if expires else batch) for batch in buffer]
+        feeder.result()
+    return batches
+
+
+@pytest.mark.parametrize("case", [random_records, random_rows])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_random_draws_are_those_of_the_cpu(case, architecture, monkeypatch):
+    monkeypatch.setattr("echobuf.cuda.simulated.PTX_ARCHITECTURE", architecture)
+    for seed in range(5):
+        dice = random.Random(ARCHITECTURES.index(architecture) * 100 + seed)
+        spec, options = case(dice)
+        on_host = drawn("cpu", spec, **options)
+        with simulated_cuda(seed, kernels="ptx"):
+            assert drawn("cuda", spec, **options) == on_host, (spec, options)
+
+
+# ---- kernels that are wrong
+
+SPEC = {"wave": Field((11,), np.float32), "label": Field((), np.int64)}
 
 
 def changed(monkeypatch, part, by):
@@ -49,40 +123,11 @@ def changed(monkeypatch, part, by):
     )
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_draws_are_those_of_the_cpu(seed):
-    with simulated_cuda(seed, kernels="ptx"):
-        on_device = drawn("cuda")
-    assert on_device == drawn("cpu")
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(
-    "chain",
-    [
-        [t.RandomCrop(5), t.RandomHorizontalFlip(), t.ToDtype("float16")],
-        [
-            t.RandomResizedCrop(6),
-            t.ToDtype(np.float32),
-            t.Normalize([99.0] * 3, [9.0] * 3),
-        ],
-        [t.ColorJitter(0.3, 0.3, 0.3), t.ToDtype(np.float32, scale=True)],
-    ],
-    ids=["crop", "resized", "jittered"],
-)
-def test_chains_are_those_of_the_cpu(chain, architecture, monkeypatch):
-    monkeypatch.setattr("echobuf.cuda.simulated.PTX_ARCHITECTURE", architecture)
-    transform = {"image": chain}
-    with simulated_cuda(1, kernels="ptx"):
-        on_device = drawn("cuda", transform=transform)
-    assert on_device == drawn("cpu", transform=transform)
-
-
 def test_a_barrier_that_is_left_out_is_reported(monkeypatch):
     include = '#include "echobuf/draw/draw_kernel.hpp"'
     changed(monkeypatch, include, f"#define __syncthreads()\n{include}")
     with pytest.raises(SimulationError) as found, simulated_cuda(1, kernels="ptx"):
-        drawn("cuda")
+        drawn("cuda", SPEC)
     kinds = {report.partition(":")[0] for report in found.value.reports}
     assert kinds <= {"race", "unwritten memory"}
     assert all("echobuf_draw, line " in report for report in found.value.reports)
@@ -94,19 +139,12 @@ def test_a_kernel_that_never_ends_is_ended(monkeypatch):
     endless = f"{start}\n  while (count != 0) __syncthreads();"
     changed(monkeypatch, start, endless)
     with pytest.raises(SimulationError) as found, simulated_cuda(1, kernels="ptx"):
-        drawn("cuda", factor=1)
+        drawn("cuda", SPEC, factor=1)
     assert all(
         report.startswith("limit of instructions: echobuf_draw, line ")
         and report.endswith("the warps have run 100000 instructions")
         for report in found.value.reports
     )
-
-
-def test_wrong_kernels_draw_other_batches(monkeypatch):
-    changed(monkeypatch, "draw<false>(layout, parts, parts.count)", "")
-    with simulated_cuda(1, kernels="ptx"):
-        on_device = drawn("cuda")
-    assert on_device != drawn("cpu")
 
 
 def test_arguments_of_another_layout_are_refused(monkeypatch):
@@ -121,7 +159,7 @@ def test_arguments_of_another_layout_are_refused(monkeypatch):
             DeviceError, match="echobuf_draw: its arguments have other sizes"
         ),
     ):
-        drawn("cuda")
+        drawn("cuda", SPEC)
 
 
 def test_kernels_are_host_or_ptx():

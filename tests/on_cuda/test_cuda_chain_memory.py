@@ -1,4 +1,4 @@
-"""Containers on a device choose what they choose on the CPU, and cost what is said."""
+"""Memory and kernels of chains on a device: as much as is said, shared."""
 
 from __future__ import annotations
 
@@ -8,77 +8,24 @@ import numpy as np
 import pytest
 
 import echobuf
-from chains_for_tests import examples
-from containers_for_tests import random_containers
+from chains_on_devices import make
 from echobuf import transforms as t
 from echobuf.cuda.codegen import stage_source
 from echobuf.loader_buffer import LoaderBuffer
 from echobuf.testing import simulated_cuda
-from helpers import WAIT_S
 
 IMAGE = {"image": echobuf.Field((9, 11, 3), np.uint8)}
-KERNELS = pytest.mark.parametrize("kernels", ["host", "ptx"])
 
 
-def make(device: str, spec: Any, transform: Any, **more: Any) -> echobuf.EchoBuffer:
-    options = {"batch_size": 4, "window": 12, "factor": 2, "seed": 7} | more
-    return echobuf.EchoBuffer(spec, transform=transform, device=device, **options)
-
-
-def batches(device: str, spec: Any, transform: Any, **more: Any) -> list[Any]:
-    with make(device, spec, transform, **more) as buffer:
-        buffer.put_batch(examples(spec, 14, 3), timeout=WAIT_S)
-        buffer.close()
-        return [
-            {name: np.array(leaf).tobytes() for name, leaf in batch.items()}
-            for batch in buffer
-        ]
-
-
-@pytest.mark.parametrize(
-    ("seed", "kernels"),
-    [*((seed, "host") for seed in range(30)), *((seed, "ptx") for seed in range(1))],
-)
-def test_random_chains_are_those_of_the_cpu(seed: int, kernels: str) -> None:
-    spec, transform = random_containers(seed)
-    more = {"window": 14, "batch_size": 3}
-    on_host = batches("cpu", spec, transform, **more)
-    with simulated_cuda(2, kernels):
-        assert batches("cuda", spec, transform, **more) == on_host
-
-
-@KERNELS
-def test_whole_batches_choose_row_by_row(kernels: str) -> None:
-    spec = {"x": echobuf.Field((6, 5, 7, 3), np.uint8)}
-    chain = [
-        t.RandomApply([t.RandomHorizontalFlip(1.0), t.ColorJitter(contrast=0.5)]),
-        t.ToDtype(np.float32),
-        t.RandomApply([t.MixUp(labels=None)]),
-    ]
-    stacked = np.random.default_rng(0).integers(0, 256, (6, 5, 7, 3)).astype(np.uint8)
-    drawn = []
-    for device in ("cpu", "cuda"):
-        more = {"unit": "batch", "batch_size": None, "factor": 3}
-        with (
-            simulated_cuda(1, kernels),
-            make(device, spec, {"x": chain}, **more) as buffer,
-        ):
-            buffer.put({"x": stacked})
-            buffer.close()
-            drawn.append([np.array(batch["x"]) for batch in buffer])
-    assert len(drawn[0]) == 3
-    np.testing.assert_array_equal(drawn[0], drawn[1])
-    assert not (drawn[0][0] == drawn[0][1]).all()
-
-
-def needed(transform: Any) -> int:
+def needed(transform: Any, spec: Any = IMAGE) -> int:
     with pytest.raises(echobuf.CapacityError) as error:
-        make("cuda", IMAGE, transform, max_bytes=1)
+        make("cuda", spec, transform, max_bytes=1)
     words = str(error.value).replace(",", "").split()
     return int(words[words.index("needs") + 1])
 
 
-CHAINS = [
+CHAINS: list[Any] = [
+    [t.RandomResizedCrop(8), t.ColorJitter(contrast=0.4)],  # two stages
     [t.RandomApply([t.RandomRotation(30)])],
     [t.RandomOrder([t.ColorJitter(contrast=0.4), t.RandomErasing()]), t.RandomCrop(5)],
     [
@@ -116,6 +63,16 @@ def test_branches_and_stages_share_memory_one_after_another() -> None:
     stages = 8 * 3
     image = 4 * 13 * 13 * 3
     assert many - few < stages * 4096 + image  # the settings of stages, and no images
+
+
+def test_memory_between_stages_is_that_of_all_frames() -> None:
+    chain = [t.RandomResizedCrop(8), t.ColorJitter(contrast=0.4)]
+    with simulated_cuda():
+        one, five = (
+            needed({"x": chain}, {"x": echobuf.Field((frames, 9, 11, 3), np.uint8)})
+            for frames in (1, 5)
+        )
+    assert five - one >= 4 * 4 * 8 * 8 * 3
 
 
 def test_alternatives_that_do_nothing_share_a_kernel() -> None:
