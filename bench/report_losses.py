@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from echobuf.cuda.losses import Losses
 
 import echobuf
 from echobuf import _core
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.environment import environment
 from echobuf.cuda.device import set_opener
-from echobuf.cuda.losses import Losses
 from echobuf.spec import Spec
 from echobuf.testing import simulated_cuda
 from null_device import NullArrays, NullDevice, built

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -183,8 +184,10 @@ class DataLoaderLike(Uncopied, Closing):
     def __repr__(self) -> str:
         """Return the upstream, and the arguments that matter most."""
         kind = type(self)
-        name = f"{kind.__module__.removesuffix('.loader')}.{kind.__qualname__}"
-        name = name.replace("echobuf.loader.", "echobuf.")
+        module = kind.__module__
+        if module.startswith("echobuf."):  # where users import it from
+            module = re.sub(r"\.(loader|trainers)\b", "", module)
+        name = f"{module}.{kind.__qualname__}"
         if self._closed:
             return f"{name}(closed)"
         return f"{name}({self._attributes.show(self._place_shown())})"
