@@ -309,10 +309,9 @@ def is_about_descriptors(error: BaseException) -> bool:
     """Say whether an error of the system's is for want of descriptors."""
     if isinstance(error, OSError):
         return error.errno in _DESCRIPTORS
-    # Those of the core and of LMDB have no number. Others are not this process's own:
-    # upstream may quote what another machine said.
-    is_lmdb = type(error).__module__ == "lmdb"
-    if type(error) is not RuntimeError and not is_lmdb:
+    # Those of the core have no number. Others are not this process's own: upstream may
+    # quote what another machine said.
+    if type(error) is not RuntimeError:
         return False
     return any(os.strerror(number) in message(error) for number in _DESCRIPTORS)
 

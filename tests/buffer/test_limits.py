@@ -50,11 +50,3 @@ def test_others_that_say_the_same_are_passed_on(kind, said):
     with pytest.raises(kind) as found, enough("a thing", "change it"):
         raise error
     assert found.value is error
-
-
-def test_those_of_lmdb_have_no_number():
-    lmdb = pytest.importorskip("lmdb")
-    from echobuf.resources import explain
-
-    assert explain(lmdb.Error(f"x: {TOO_MANY}"), "a thing", "change it") is not None
-    assert explain(lmdb.Error("x: No such file"), "a thing", "change it") is None

@@ -18,7 +18,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Path |
     def another() -> Path | None:
         if request.param == "memory":
             return None
-        pytest.importorskip("lmdb")
         made.append(tmp_path / f"cache {len(made)}")
         return made[-1]
 

@@ -44,7 +44,6 @@ def test_threads_that_miss_together_do_not_keep_more_than_fits(place, fit):
 
 
 def test_two_stores_of_a_directory_keep_to_the_bound_together(tmp_path):
-    pytest.importorskip("lmdb")
     most = 10 * SIZE
     one, two = (make(tmp_path, most, source=SOURCE) for _ in range(2))
     for number in range(6):
@@ -61,7 +60,6 @@ def test_two_stores_of_a_directory_keep_to_the_bound_together(tmp_path):
 
 
 def test_a_damaged_item_of_a_full_cache_is_stored_anew(tmp_path):
-    pytest.importorskip("lmdb")
     cached = make(tmp_path, 3 * SIZE, source=SOURCE)
     store = store_of(cached)
     for number in range(3):
@@ -77,7 +75,6 @@ def test_a_damaged_item_of_a_full_cache_is_stored_anew(tmp_path):
 
 
 def test_the_bound_holds_while_threads_read_and_write(tmp_path):
-    pytest.importorskip("lmdb")
     most = 20 * SIZE
     caches = [make(tmp_path, most, source=SOURCE) for _ in range(3)]
     over = []

@@ -7,10 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
+import echobuf
 import echobuf.cache
 from cache_data import (
     COUNT,
@@ -98,17 +100,16 @@ def test_a_damaged_item_of_a_full_memory_is_read_from_the_source():
 
 def offset_of(directory, number):
     """Return the offset of an item's array in the file of the store."""
-    found = (directory / "data.mdb").read_bytes().find(item(number)["x"].tobytes())
+    found = (directory / "items.sqlite3").read_bytes().find(item(number)["x"].tobytes())
     assert found > 0
     return found
 
 
 def test_a_damaged_item_on_disk_is_stored_anew(tmp_path):
-    pytest.importorskip("lmdb")
     directory = tmp_path / "cache"
     in_child(lambda: filled(directory=directory))
     at = offset_of(directory, NUMBER)
-    with (directory / "data.mdb").open("r+b") as file:
+    with (directory / "items.sqlite3").open("r+b") as file:
         file.seek(at)
         file.write(b"damaged")
     source = Numbered()
@@ -122,28 +123,8 @@ def test_a_damaged_item_on_disk_is_stored_anew(tmp_path):
     in_child(lambda: check_read_again(make(directory), Numbered(), [], stored=True))
 
 
-def test_a_damaged_count_of_bytes_is_summed_anew(tmp_path):
-    lmdb = pytest.importorskip("lmdb")
-    directory = tmp_path / "cache"
-
-    def damage():
-        filled(directory=directory)
-        environment = lmdb.open(str(directory / "data.mdb"), subdir=False, lock=False)
-        with environment.begin(write=True) as transaction:
-            assert transaction.put(b"used", b"?")
-        environment.close()
-
-    in_child(damage)
-    cached = make(directory)
-    assert cached.stats().items == COUNT
-    assert cached.stats().bytes > 0
-    check_all(cached)
-
-
 def test_items_damaged_anywhere_on_disk_are_never_served(tmp_path):
-    """Damage pages of items alone; those of the store's index have no checksums."""
-    pytest.importorskip("lmdb")
-    source = [bytes([number]) * 9000 for number in range(30)]
+    source = [bytes([number]) * 4000 for number in range(30)]
     whole = tmp_path / "whole"
 
     def fill():
@@ -157,18 +138,68 @@ def test_items_damaged_anywhere_on_disk_are_never_served(tmp_path):
         assert cached.stats().damaged > 0
 
     in_child(fill)
-    content = (whole / "data.mdb").read_bytes()
+    content = (whole / "items.sqlite3").read_bytes()
     chance = random.Random(1)
     offsets = [content.find(each) for each in source]
     for _ in range(10):
         directory = tmp_path / "damaged"
         shutil.copytree(whole, directory)
-        with (directory / "data.mdb").open("r+b") as file:
+        with (directory / "items.sqlite3").open("r+b") as file:
             for _ in range(3):
-                file.seek(chance.choice(offsets) + chance.randrange(8990))
+                file.seek(chance.choice(offsets) + chance.randrange(3990))
                 file.write(chance.randbytes(10))
         in_child(look, directory)
         shutil.rmtree(directory)
+
+
+def use(path, source):
+    """Read all items twice, and flush; return whether the store was opened."""
+    try:
+        cached = make(path, 10**8, source=source)
+    except echobuf.OptionError:
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for _ in range(2):
+            assert list(cached) == source
+            cached.flush()
+        cached.stats()
+        store_of(cached).stored_mask(len(source))
+    return True
+
+
+@pytest.mark.parametrize("size", [40, 5000])
+def test_changed_bytes_anywhere_in_a_store_end_no_process(tmp_path, size):
+    source = [bytes([number]) * (size + 3 * number) for number in range(200)]
+    path = tmp_path / "store"
+
+    def fill():
+        cached = make(path, 10**8, source=source)
+        for number in range(len(source)):
+            assert cached[number] == source[number]
+            if number % 20 == 0:
+                cached.flush()
+
+    in_child(fill)
+    whole = (path / "items.sqlite3").read_bytes()
+    chance = random.Random(size)
+    opened = set()
+    for _ in range(60):
+        changed = bytearray(whole)
+        for _ in range(chance.choice([1, 4, 30, 300])):
+            at = chance.randrange(chance.choice([100, 8192, len(whole)]))
+            changed[at] ^= 1 << chance.randrange(8)
+        (path / "items.sqlite3").write_bytes(changed)
+        child = os.fork()
+        if child == 0:
+            code = 9
+            try:
+                signal.alarm(60)
+                code = use(path, source)
+            finally:
+                os._exit(code)
+        opened.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    assert opened == {0, 1}
 
 
 def killed_at(line, work):
@@ -234,7 +265,6 @@ def test_a_writer_killed_anywhere_leaves_nothing_torn(place):
 
 
 def test_writers_killed_at_any_time_leave_nothing_torn(tmp_path):
-    pytest.importorskip("lmdb")
     directory = tmp_path / "cache"
     source = [bytes([number]) * 20000 for number in range(200)]
     make(directory, max_bytes=10**8, source=source)

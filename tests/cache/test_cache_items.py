@@ -206,7 +206,6 @@ def test_a_copy_in_memory_begins_empty():
 
 
 def test_a_copy_on_disk_has_the_items(tmp_path):
-    pytest.importorskip("lmdb")
     cached = make(tmp_path / "cache")
     check_all(cached)
     copied = pickle.loads(pickle.dumps(cached))
@@ -228,7 +227,6 @@ def test_a_copy_on_disk_has_the_items(tmp_path):
     ],
 )
 def test_arguments_out_of_range_are_refused(kwargs, line):
-    pytest.importorskip("lmdb")
     source = kwargs.pop("source", [1])
     with pytest.raises(echobuf.OptionError, match=line):
         CachedDataset(source, **{"max_bytes": 1000, **kwargs})

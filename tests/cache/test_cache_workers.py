@@ -1,7 +1,9 @@
 """Processes and threads that share a cache."""
 
+import functools
 import multiprocessing
 import random
+import sqlite3
 import threading
 
 import pytest
@@ -17,8 +19,7 @@ from cache_data import (
     size_of,
     store_of,
 )
-from echobuf.cache.directory import Contents, claim
-from echobuf.cache.environment import lock, open_environment
+from echobuf.cache import database
 from echobuf.cache.items import ItemEncoder
 
 START_METHODS = ["fork", "spawn", "forkserver"]
@@ -108,22 +109,30 @@ def test_a_child_forked_while_a_thread_holds_the_lock_can_read(place):
     directory = place()
     cached = make(directory)
     cached[0]
-    with lock() if directory else store_of(cached).memory.thread_lock:
+    with database.lock if directory else store_of(cached).memory.thread_lock:
         in_child(check_all, cached)
     check_all(cached)
 
 
-def test_a_forked_child_opens_the_store_anew(tmp_path):
-    lmdb = pytest.importorskip("lmdb")
+def test_no_connection_lives_through_a_fork(tmp_path, monkeypatch):
+    connections = []
+
+    class Recorded(sqlite3.Connection):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            connections.append(self)
+
+    connect = functools.partial(sqlite3.connect, factory=Recorded)
+    monkeypatch.setattr(database.sqlite3, "connect", connect)
     cached = make(tmp_path / "cache")
-    directory = claim(tmp_path / "cache", Contents("numbered", COUNT))
-    parents = open_environment(directory, 10**6)
+    cached[0]
 
     def look():
+        (parents,) = connections
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            parents.execute("SELECT 1")
         check_all(cached)
-        assert open_environment(directory, 10**6) is not parents
-        with pytest.raises(lmdb.Error):
-            parents.begin()
+        assert len(connections) == 2
 
     in_child(look)
     check_all(cached)
@@ -213,7 +222,6 @@ def test_an_echo_loader_of_arrays_hits_the_cache(place):
 
 
 def test_buffered_items_are_written_within_a_second_of_reads(tmp_path, monkeypatch):
-    pytest.importorskip("lmdb")
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     cached = make(tmp_path / "cache")
@@ -231,7 +239,6 @@ def test_buffered_items_are_written_within_a_second_of_reads(tmp_path, monkeypat
 
 
 def test_large_buffered_items_are_written_at_once(tmp_path, monkeypatch):
-    pytest.importorskip("lmdb")
     monkeypatch.setattr("time.monotonic", lambda: 100.0)  # not for their age
     source = [bytes(5 << 20), bytes(5 << 20), b""]
     cached = make(tmp_path / "cache", 10**9, source=source)

@@ -24,7 +24,6 @@ def check(code: str) -> None:
 
 
 def test_caches_in_memory_and_on_disk():
-    pytest.importorskip("lmdb")
     check("""
 import tempfile
 from pathlib import Path

@@ -5,15 +5,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echobuf.arguments import check_int
 from echobuf.cache import directory as directories
-from echobuf.cache.disk import DiskStore
-from echobuf.cache.environment import import_lmdb
 from echobuf.cache.items import HEADER_BYTES, DamagedError, ItemEncoder, decode_item
 from echobuf.cache.memory import MemoryStore, SharedCounters
 from echobuf.errors import OptionError, SpecError
+
+if TYPE_CHECKING:
+    from echobuf.cache.disk import DiskStore
 
 COUNTED = ("hits", "misses", "damaged")
 """The counts that the processes of a cache share."""
@@ -124,11 +125,12 @@ class CachedDataset:
         if directory is None:
             self._store = MemoryStore(self._length, self._max_bytes)
         else:
-            import_lmdb()
             if self._identity is None:
                 self._identity = directories.derive_identity(
                     dataset, self._length, self._read_one
                 )
+            from echobuf.cache.disk import DiskStore
+
             contents = directories.Contents(self._identity, self._length)
             self._store = DiskStore(
                 directories.claim(directory, contents), self._max_bytes
@@ -156,7 +158,8 @@ class CachedDataset:
                 return one item for each index.
         """
         numbers = [self._number(index) for index in indices]
-        items = [self._load(number) for number in numbers]
+        kept = zip(numbers, self._store.get_all(numbers), strict=True)
+        items = [self._load(number, stored) for number, stored in kept]
         missed = [i for i, item in enumerate(items) if _is_miss(item)]
         if missed:
             read = self._fetch([numbers[i] for i in missed])
@@ -166,9 +169,8 @@ class CachedDataset:
         self._counters.add(hits=len(items) - len(missed), misses=len(missed))
         return items if self._transform is None else list(map(self._transform, items))
 
-    def _load(self, number: int) -> Any:
+    def _load(self, number: int, stored: bytearray | None) -> Any:
         """Return a kept item; `_ABSENT` or `_DAMAGED` if it has to be read."""
-        stored = self._store.get(number)
         if stored is None:
             return _ABSENT
         try:

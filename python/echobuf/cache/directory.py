@@ -19,13 +19,9 @@ from echobuf.resources import explain
 _MARKER = "echobuf-cache.json"
 _TEMPORARY = ".echobuf-cache-"
 _FORMAT = "echobuf-cache"
-_VERSION = 1
-STORE = "data.mdb"
-LOCK = "lock.mdb"
+_VERSION = 2
+_STORE = "items.sqlite3"
 _OR_DELETE = ", or delete this one if it is not needed"
-LEAST_FREE = 1 << 20
-"""Free bytes, with less than which the disk counts as full. The store's lock file is
-mapped: where the disk has no room for it, writing to it ends the process."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +44,15 @@ class Directory:
     Attributes:
         path: of the directory.
         read_only: it is not writable.
-        full: its disk is full.
     """
 
     path: Path
     read_only: bool
-    full: bool
 
     @property
     def store(self) -> Path:
         """The path of the store's file."""
-        return self.path / STORE
+        return self.path / _STORE
 
 
 def claim(directory: Any, contents: Contents) -> Directory:
@@ -122,13 +116,6 @@ def _check_unused(path: Path, found: set[str]) -> None:
         raise _refusal(path, f"has files that are no cache of echobuf's: {names}.")
     if not os.access(path, os.W_OK):
         raise _refusal(path, "cannot be written to, and holds no cache.")
-    free = _free_bytes(path)
-    if free < LEAST_FREE:
-        raise _refusal(
-            path,
-            f"is on a disk that is full: {free:,} bytes are free, {LEAST_FREE:,} are "
-            "needed.",
-        )
 
 
 def _write_marker(path: Path, contents: Contents) -> None:
@@ -181,19 +168,12 @@ def _check_marker(path: Path, contents: Contents) -> None:
 
 
 def _inspect(path: Path) -> Directory:
-    files = [path, *(path / name for name in (STORE, LOCK) if (path / name).exists())]
+    store = path / _STORE
+    files = [path, store] if store.exists() else [path]
     read_only = not all(os.access(file, os.W_OK) for file in files)
-    if read_only and not (path / STORE).exists():
+    if read_only and not store.exists():
         raise _refusal(path, "cannot be written to, and holds nothing.")
-    full = not read_only and _free_bytes(path) < LEAST_FREE
-    if full and not (path / STORE).exists():
-        raise _refusal(path, "is on a disk that is full, and holds nothing.")
-    return Directory(path, read_only, full)
-
-
-def _free_bytes(path: Path) -> int:
-    disk = os.statvfs(path)
-    return disk.f_bavail * disk.f_frsize
+    return Directory(path, read_only)
 
 
 def _refusal(path: Path, why: str, more: str = "") -> OptionError:

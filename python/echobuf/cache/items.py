@@ -116,23 +116,13 @@ def _checksum(encoded: Any) -> int:
     return zlib.crc32(memoryview(encoded)[_CHECKED_FROM:])
 
 
-def has_valid_header(encoded: Any) -> bool:
-    """Return whether bytes begin as an encoded item and have the size in its header.
-
-    It reads no more than the header: for memory whose index may be damaged.
-    """
-    if len(encoded) < HEADER_BYTES:
-        return False
-    magic, _, _, _, size = _HEADER.unpack_from(encoded)
-    return bool(magic == _MAGIC and size == len(encoded))
-
-
 def is_valid(encoded: Any, number: int) -> bool:
     """Return whether bytes are the undamaged item with this number."""
-    if not has_valid_header(encoded):
+    if len(encoded) < HEADER_BYTES:
         return False
-    _, checksum, own_number, _, _ = _HEADER.unpack_from(encoded)
-    return bool(own_number == number and checksum == _checksum(encoded))
+    magic, checksum, own_number, _, size = _HEADER.unpack_from(encoded)
+    is_its_own = magic == _MAGIC and own_number == number and size == len(encoded)
+    return bool(is_its_own and checksum == _checksum(encoded))
 
 
 def decode_item(encoded: bytearray, number: int) -> Any:

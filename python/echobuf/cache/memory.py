@@ -239,8 +239,11 @@ class MemoryStore:
         self._count, self._max_bytes, self._start, self.memory = state
         self._map()
 
-    def get(self, number: int) -> bytearray | None:
-        """Return a copy of a stored item, damaged or not; None if it is not stored."""
+    def get_all(self, numbers: Sequence[int]) -> list[bytearray | None]:
+        """Return copies of stored items, damaged or not; None for those not stored."""
+        return [self._get(number) for number in numbers]
+
+    def _get(self, number: int) -> bytearray | None:
         entry = _ENTRIES + 2 * number
         begin, size = self._table[entry], self._table[entry + 1]
         return bytearray(self._bytes[begin : begin + size]) if begin else None
@@ -253,7 +256,7 @@ class MemoryStore:
         """Store an item, unless it is stored and valid, or does not fit."""
         encoded = item.encode(number)
         with self.memory.locked():
-            stored = self.get(number)
+            stored = self._get(number)
             if stored is None:
                 self._append(number, encoded)
             elif not is_valid(stored, number):

@@ -6,8 +6,6 @@ import echobuf
 from cache_data import in_child
 from echobuf.cache import CachedDataset
 
-pytest.importorskip("lmdb")
-
 
 def test_the_fingerprint_of_hugging_face_is_part_of_the_identity(tmp_path):
     datasets = pytest.importorskip("datasets")

@@ -162,7 +162,7 @@ class _RequestHandler:
             await self._handle_put(connection, numbers)
 
     async def _handle_get(self, connection: _Connection, numbers: list[int]) -> None:
-        items = [self._store.get(number) or b"" for number in numbers]
+        items = [item or b"" for item in self._store.get_all(numbers)]
         await connection.send(
             protocol.GET_RESPONSE.pack(max(0, self._store.free_bytes()))
             + protocol.pack_numbers(len(item) for item in items)
