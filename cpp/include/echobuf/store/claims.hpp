@@ -194,6 +194,7 @@ class Claims {
   /// The units that are taken. Of a moment that is over while producers or the consumer
   /// go on.
   std::uint64_t used() const {
+    if (units_ == 0) return 0;
     const std::uint64_t limit = place_limit_.load(std::memory_order_acquire);
     const std::uint64_t word = word_.load(std::memory_order_acquire);
     const std::uint64_t place =
