@@ -47,12 +47,12 @@ std::vector<std::uint64_t> list_of(const std::vector<PackedRow>& rows) {
   return list;
 }
 
-OpenRows rows_of(const std::vector<std::uint64_t>& list, std::uint64_t pack_to) {
+OpenRows rows_of(const std::vector<std::uint64_t>& list, std::uint64_t row_length) {
   if (list.size() % 2 != 0) throw std::invalid_argument("`open_rows` is cut off");
   std::vector<PackedRow> rows;
   for (std::size_t i = 0; i < list.size(); i += 2)
     rows.push_back({list[i], static_cast<std::uint32_t>(list[i + 1])});
-  return checked_rows(std::move(rows), pack_to);
+  return checked_rows(std::move(rows), row_length);
 }
 
 /// With records of different lengths.
@@ -136,11 +136,12 @@ Checkpoint from_dict(const py::dict& state, const BufferOptions& options) {
   const std::optional<Entered> entered = entered_of(state, options);
   const bool expires = options.expires();
   std::visit([&](auto& s) { restore(s, state, position, entered, expires); }, sweep);
-  const std::uint64_t pack_to = options.lengths.pack_to;
-  if (pack_to > 0 && state.contains("open_rows")) {
+  const std::uint64_t row_length = options.lengths.row_length();
+  if (row_length > 0 && state.contains("open_rows")) {
     const auto list = get<std::vector<std::uint64_t>>(state, "open_rows");
     const auto ahead = get(state, "served_ahead");
-    std::visit([&](auto& s) { restore_rows(s, rows_of(list, pack_to), ahead); }, sweep);
+    std::visit([&](auto& s) { restore_rows(s, rows_of(list, row_length), ahead); },
+               sweep);
   }
   if (oldest_record(sweep) != get(state, "fresh_offset"))
     throw std::invalid_argument("`fresh_offset` does not fit the position");

@@ -36,7 +36,7 @@ class HostBuffer : public BoundBuffer<Buffer> {
   py::object next(std::optional<double> timeout_s) {
     return next_as(timeout_s, [&](const BatchLayout& layout, Batch batch) {
       if (!lengths_.any()) return output_.wrap(layout, std::move(batch));
-      if (lengths_.pack_to > 0) return output_.wrap_rows(std::move(batch), makers_);
+      if (lengths_.packs()) return output_.wrap_rows(std::move(batch), makers_);
       return output_.wrap(std::move(batch), lengths_.form, makers_);
     });
   }

@@ -254,8 +254,8 @@ void Leaves::limit(const LengthOptions& lengths, std::uint64_t most_bytes) {
     leaves_.at(field.field).max_length = field.max_length;
   most_bytes_ = most_bytes;
   most_examples_ = lengths.examples;
-  same_lengths_ = lengths.pack_to > 0;
-  if (lengths.pack_to > 0 && lengths.cut) most_rows_ = lengths.pack_to;
+  same_lengths_ = lengths.packs();
+  if (lengths.packs() && lengths.cut) most_rows_ = lengths.row_length();
 }
 
 bool Leaves::bind_out(const py::list& arrays, std::uint64_t batch_size,

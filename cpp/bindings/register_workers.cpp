@@ -206,13 +206,13 @@ class BoundWorker {
 using Sizes = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 
 /// `capacity`: of the ring, in whose slots examples of one size are written. `sizes`,
-/// `max_lengths`, `pack_to`, `cut`: of examples that differ in length.
+/// `max_lengths`, `row_length`, `cut`: of examples that differ in length.
 std::unique_ptr<BoundWorker> make_worker(int control_block, int memory,
                                          std::uint64_t count, std::uint64_t number,
                                          const py::list& leaves, std::uint64_t capacity,
                                          const std::optional<Sizes>& sizes,
                                          const std::vector<std::uint64_t>& max_lengths,
-                                         std::uint64_t pack_to, bool cut) {
+                                         std::uint64_t row_length, bool cut) {
   echobuf::python::Leaves own(leaves, false);
   const echobuf::RecordLayout layout(own.fields(), false);
   if (!sizes)
@@ -223,8 +223,7 @@ std::unique_ptr<BoundWorker> make_worker(int control_block, int memory,
   const auto [usual, all, most] = *sizes;
   echobuf::LengthOptions lengths;
   lengths.fields = echobuf::python::ragged_fields(leaves, max_lengths, {});
-  lengths.pack_to = pack_to;
-  lengths.cut = cut;
+  lengths.pack_into(row_length, cut);
   own.limit(lengths, most);
   return std::make_unique<BoundWorker>(
       own, std::make_unique<workers::Worker>(
@@ -264,7 +263,7 @@ void register_workers(py::module_& m) {
            py::arg("memory"), py::arg("workers"), py::arg("number"), py::arg("leaves"),
            py::arg("capacity") = 0, py::arg("sizes") = py::none(),
            py::arg("max_lengths") = std::vector<std::uint64_t>(),
-           py::arg("pack_to") = 0, py::arg("cut") = false)
+           py::arg("row_length") = 0, py::arg("cut") = false)
       .def("take", &BoundWorker::take)
       .def("wait_revoked", &BoundWorker::wait_revoked)
       .def("write", &BoundWorker::write)

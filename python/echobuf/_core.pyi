@@ -375,7 +375,7 @@ class Worker:
         capacity: int = 0,
         sizes: tuple[int, int, int] | None = None,
         max_lengths: list[int] = ...,
-        pack_to: int = 0,
+        row_length: int = 0,
         cut: bool = False,
     ) -> None: ...
     def take(self, timeout_s: float, /) -> tuple[int, int]: ...

@@ -43,6 +43,15 @@ struct LengthOptions {
 
   bool any() const { return !fields.empty(); }
 
+  /// Packs whole examples into rows of `row_length` values; 0: does not.
+  void pack_into(std::uint64_t row_length, bool cuts_longer) {
+    pack_to = row_length;
+    cut = cuts_longer;
+  }
+  bool packs() const { return pack_to > 0; }
+  /// Returns the values of a row that examples are packed into; 0 without such rows.
+  std::uint64_t row_length() const { return pack_to; }
+
   /// The bytes of a record at most, if `max_length` bounds all of its fields; else 0.
   /// Throws std::bad_alloc where they are more than any memory.
   std::uint64_t bounded_bytes() const {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -68,6 +68,18 @@ class RaggedLengths:
         share = examples * self.mean_bytes
         share += _DEVIATIONS * math.sqrt(examples) * self.spread_bytes
         return _rounded_up(segments * max(share, self.largest_bytes, 1))
+
+
+def rows_a_batch(arguments: Mapping[str, Any], batch_size: int | None) -> int:
+    """Return the rows in a batch that is as many examples as they are; else 0.
+
+    Args:
+        arguments: those of a loader for ragged leaves.
+        batch_size: likewise.
+    """
+    if arguments["max_rows"] is not None:
+        return int(arguments["max_rows"])
+    return (arguments["pack_to"] or 0) * (batch_size or 0)
 
 
 def _rounded_up(size: float) -> int:

@@ -16,7 +16,7 @@ import optree
 
 from echobuf import nodes
 from echobuf.analysis.loaders import InProcessParts, LoaderSource, WorkerBatches
-from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths
+from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths, rows_a_batch
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.items import check_example, infer_batch
@@ -147,9 +147,12 @@ class Source:
     @property
     def _packs(self) -> bool:
         """Return True if the number of examples in a batch follows from their rows."""
+        return self._rows_a_batch() > 0
+
+    def _rows_a_batch(self) -> int:
         if self._ragged is None:
-            return False
-        return any(self._ragged.ragged[name] for name in ("max_rows", "pack_to"))
+            return 0
+        return rows_a_batch(self._ragged.ragged, self._of_loader)
 
     def keep(self, item: Any) -> None:
         """Keep an item, while there are too few for a batch.
@@ -229,11 +232,8 @@ class Source:
     def _examples_a_batch(self) -> int:
         """Return how many examples of the mean length fill a batch."""
         assert self._lengths is not None
-        assert self._ragged is not None
-        arguments = self._ragged.ragged
-        rows: int = arguments["max_rows"] or arguments["pack_to"] * self._of_loader
         mean = self._lengths.longest_rows() / max(1, self._kept_examples)
-        return max(1, math.ceil(rows / max(1.0, mean)))
+        return max(1, math.ceil(self._rows_a_batch() / max(1.0, mean)))
 
     def _spec_of(self, item: Any) -> Any:
         adapter = internals_of(self._kind([item], batch_size=1, window=1)).adapter

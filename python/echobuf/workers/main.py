@@ -163,7 +163,7 @@ class _ExampleWriter:
             **own,
             sizes=record.ragged.sizes,
             max_lengths=ragged.max_lengths(self._spec, options),
-            pack_to=options.pack_to or 0,
+            row_length=options.row_length,
             cut=options.cuts,
         )
 

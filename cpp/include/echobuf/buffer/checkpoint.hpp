@@ -37,7 +37,7 @@ inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
       RecordLayout(options.fields, options.ragged).stride(),
       options.lengths.payload_bytes,
       options.lengths.max_rows,
-      options.lengths.pack_to};
+      options.lengths.row_length()};
   if (options.expires())
     words.insert(words.end(),
                  {kNoLosses, kThin, static_cast<std::uint64_t>(options.max_staleness)});
@@ -89,13 +89,13 @@ class WordReader {
   std::size_t at_ = 0;
 };
 
-inline OpenRows read_rows(WordReader& in, std::uint64_t pack_to) {
+inline OpenRows read_rows(WordReader& in, std::uint64_t row_length) {
   std::vector<PackedRow> rows;
   for (std::uint64_t left = in.next(); left > 0; --left) {
     const std::uint64_t used = in.next();
     rows.push_back({used, static_cast<std::uint32_t>(in.next())});
   }
-  return checked_rows(std::move(rows), pack_to);
+  return checked_rows(std::move(rows), row_length);
 }
 
 inline SelectionState read_selection(WordReader& in) {
@@ -165,7 +165,7 @@ inline std::vector<std::uint64_t> to_words(const Checkpoint& checkpoint,
                  {checkpoint.epoch, checkpoint.epoch_done, checkpoint.total.has_value(),
                   checkpoint.total.value_or(0), at.pass, at.offset, at.draws,
                   sweep.resident_end(), sweep.oldest_record()});
-    if (options.lengths.pack_to > 0) {
+    if (options.lengths.packs()) {
       words.push_back(sweep.served_ahead);
       detail::add_words(words, sweep.open_rows);
     }
@@ -197,9 +197,9 @@ inline Checkpoint from_words(const std::vector<std::uint64_t>& words,
   if (options.lengths.any()) entered.emplace().oldest = oldest;
   OpenRows rows;
   std::uint64_t served_ahead = 0;
-  if (options.lengths.pack_to > 0) {
+  if (options.lengths.packs()) {
     served_ahead = in.next();
-    rows = detail::read_rows(in, options.lengths.pack_to);
+    rows = detail::read_rows(in, options.lengths.row_length());
   }
   std::optional<SelectionState> selection;
   if (options.expires() && position.draws > 0) selection = detail::read_selection(in);

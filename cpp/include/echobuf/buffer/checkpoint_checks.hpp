@@ -162,11 +162,11 @@ inline void check_position(const AutoSchedule& schedule, const Position& positio
 }  // namespace detail
 
 /// The rows that packing had begun. Throws std::invalid_argument where it cannot have.
-inline OpenRows checked_rows(std::vector<PackedRow> rows, std::uint64_t pack_to) {
+inline OpenRows checked_rows(std::vector<PackedRow> rows, std::uint64_t row_length) {
   if (rows.size() > RowPacker::kOpen)
     throw std::invalid_argument("more rows are open than there may be");
   for (const PackedRow& row : rows)
-    if (row.used > pack_to) throw std::invalid_argument("an open row is too long");
+    if (row.used > row_length) throw std::invalid_argument("an open row is too long");
   return std::make_shared<const std::vector<PackedRow>>(std::move(rows));
 }
 

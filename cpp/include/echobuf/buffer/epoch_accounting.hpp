@@ -49,7 +49,7 @@ class EpochAccounting {
   /// draws that are left do not tell. `expired`: draws that were given up.
   void note_end(std::uint64_t expired) {
     std::lock_guard lock(mutex_);
-    ended_ = options_.lengths.pack_to > 0;
+    ended_ = options_.lengths.packs();
     expired_ = expired;
   }
 

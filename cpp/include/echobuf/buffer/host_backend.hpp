@@ -34,8 +34,7 @@ inline std::size_t batch_bytes(const BufferOptions& options,
                                const BatchLayout& batch) {
   const LengthOptions& lengths = options.lengths;
   if (!lengths.any()) return batch.bytes();
-  if (lengths.pack_to > 0)
-    return RowsLayout(batch, lengths, options.batch_size).bytes();
+  if (lengths.packs()) return RowsLayout(batch, lengths, options.batch_size).bytes();
   const std::size_t examples = options.most_examples();
   std::size_t row = 0;
   for (const RaggedField& field : lengths.fields) row += field.row_bytes;
@@ -99,7 +98,7 @@ struct HostBackend {
                              Versions::bytes(options.keeps_versions() ? 1 : 0);
     // More than those made ahead: one that a wait has cut in two, or of rows that are
     // being packed.
-    const std::uint64_t begun = lengths.pack_to > 0
+    const std::uint64_t begun = lengths.packs()
                                     ? HostPacking::most_begun(options.batch_size)
                                     : (options.automatic || lengths.any() ? 1 : 0);
     return {ring_capacity(options), slot, options.prefetch + begun,
@@ -109,7 +108,7 @@ struct HostBackend {
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
     const WindowRows rows{store.table(), measure.share, measure.most, &counts};
-    if (options.lengths.pack_to > 0)
+    if (options.lengths.packs())
       return std::make_unique<HostPacking>(options, ring, store, batch, pool, rows);
     return std::make_unique<HostDrawer>(options, ring, store, batch, pool, rows,
                                         &versions);

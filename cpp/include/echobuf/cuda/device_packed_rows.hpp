@@ -46,7 +46,7 @@ class DevicePackedRows {
         return at;
       };
       const auto pitch_of = [&](std::size_t value) {
-        return round_up(size_product(options.lengths.pack_to, value), 16);
+        return round_up(size_product(options.lengths.row_length(), value), 16);
       };
       for (const RowsLayout::Leaf& leaf : rows.leaves()) {
         const std::size_t pitch = pitch_of(leaf.row_bytes);
@@ -135,7 +135,7 @@ class DevicePackedRows {
   /// The record of a slot is to go to a block, from its value `first` on.
   std::size_t copy(const Rows& rows, std::uint64_t slot, std::size_t first,
                    std::uint32_t segment, const Drawn& drawn) {
-    const std::uint64_t length = options_.lengths.pack_to;
+    const std::uint64_t length = options_.lengths.row_length();
     pending_.push_back({rows.address(), slot, first / length, first % length, segment,
                         drawn.draw, DrawnUse{drawn.record, drawn.echo, 0}});
     key_ = transform::transform_key(drawn.seed, drawn.epoch);
@@ -295,7 +295,7 @@ class DevicePackedRows {
     std::vector<RowsLeaf> leaves;
     const std::vector<Array> all = arrays();
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const std::uint64_t each = options_.lengths.pack_to * all[i].value;
+      const std::uint64_t each = options_.lengths.row_length() * all[i].value;
       RowsLeaf leaf =
           rows_leaf_at(reinterpret_cast<Address>(places[i]), each * tables.count);
       leaf.sources = tables.sources(i);

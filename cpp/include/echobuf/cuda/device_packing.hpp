@@ -106,7 +106,7 @@ class DevicePacking final : public Packing<StagedPayloadRing, DevicePackedRows> 
   bool is_fitting(RowsTarget& target, std::uint64_t rows) const {
     const bool fit = is_complete(target) &&
                      (target.room > 0 ? target.room >= rows : target.count == rows);
-    target.needed.assign(memory_.leaves(), options_.lengths.pack_to);
+    target.needed.assign(memory_.leaves(), options_.lengths.row_length());
     target.count = rows;
     return fit;
   }

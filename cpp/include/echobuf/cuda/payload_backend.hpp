@@ -75,13 +75,13 @@ struct DevicePayloadBackend {
     const RecordLayout record = record_of(options);
     const BatchLayout batch(record, options.leaves, options.batch_size);
     return {ring_capacity(options), record.stride(), 1,
-            options.lengths.pack_to > 0 ? DevicePacking::own_bytes(options, batch)
-                                        : DeviceRowsDrawer::own_bytes(options, batch),
+            options.lengths.packs() ? DevicePacking::own_bytes(options, batch)
+                                    : DeviceRowsDrawer::own_bytes(options, batch),
             measure.size.bytes() + kPayloadAlignment};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    if (options.lengths.pack_to > 0) return make_drawer<DevicePacking>(options);
+    if (options.lengths.packs()) return make_drawer<DevicePacking>(options);
     return make_drawer<DeviceRowsDrawer>(options);
   }
 

@@ -76,7 +76,7 @@ class HostPackedRows {
   /// Pads the first `count` rows of a block, and makes them a batch.
   Batch finish(Rows rows, const std::vector<RowPacker::Row>& packed,
                std::uint64_t count) const {
-    const std::uint64_t length = options_.lengths.pack_to;
+    const std::uint64_t length = options_.lengths.row_length();
     std::vector<LeafPlace> places;
     for (const RowsLayout::Leaf& leaf : layout_.leaves())
       places.push_back({leaf.offset, length, 0});

@@ -42,7 +42,7 @@ class HostPacking final : public Packing<Ring, HostPackedRows> {
     if (outcome != Outcome::kBatch) return outcome;
     Batch batch;
     batch.count = rows_of_first();
-    batch.places.resize(target.leaves.size(), {0, options_.lengths.pack_to, 0});
+    batch.places.resize(target.leaves.size(), {0, options_.lengths.row_length(), 0});
     if (!out_.fits(batch, target)) return Outcome::kResize;
     finish(batch);
     copy_out(batch, target);

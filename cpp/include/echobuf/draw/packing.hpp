@@ -52,7 +52,7 @@ class Packing : public PassCursor<Ring> {
       : Cursor(options, ring, nullptr, rows),
         memory_(std::forward<OfMemory>(of_memory)...),
         table_(*rows.table),
-        packer_(options.lengths.pack_to),
+        packer_(options.lengths.row_length()),
         handed_(sweep_) {}
 
   /// The schedule after the rows that were handed out: from there on, with the rows
@@ -117,7 +117,7 @@ class Packing : public PassCursor<Ring> {
     for (std::uint64_t row = 0; row < rows; ++row) {
       const RowPacker::Row& packed = begun_.front().rows[row];
       served_ += packed.segments;
-      this->segments_->counts().add_drawn(options_.lengths.pack_to, packed.used);
+      this->segments_->counts().add_drawn(options_.lengths.row_length(), packed.used);
     }
     begun_.pop_front();
     first_row_ += rows;
@@ -227,7 +227,7 @@ class Packing : public PassCursor<Ring> {
     Begun& batch = begun_[number / options_.batch_size];
     const std::uint64_t of_batch = number % options_.batch_size;
     batch.rows[of_batch] = packer_.at(place.row);
-    const std::size_t first = of_batch * options_.lengths.pack_to + place.at;
+    const std::size_t first = of_batch * options_.lengths.row_length() + place.at;
     since_poll_ += memory_.copy(batch.block, slot, first, place.segment, drawn);
   }
 

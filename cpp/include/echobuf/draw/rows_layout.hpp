@@ -26,7 +26,7 @@ class RowsLayout {
   /// A batch of `rows`. Throws std::bad_alloc where it has more bytes than any memory.
   RowsLayout(const BatchLayout& batch, const LengthOptions& lengths,
              std::uint64_t rows) {
-    const std::size_t values = size_product(rows, lengths.pack_to);
+    const std::size_t values = size_product(rows, lengths.row_length());
     for (std::size_t number = 0; number < batch.leaves(); ++number) {
       const BatchLayout::Leaf& leaf = batch.all()[number];
       for (std::size_t f = 0; f < lengths.fields.size(); ++f)

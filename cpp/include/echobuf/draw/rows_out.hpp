@@ -38,7 +38,7 @@ class RowsOut {
 
   /// Copies a batch that fits, and pads the rows that it leaves.
   void copy(const Batch& batch, const RowsTarget& target) const {
-    const bool packs = options_.lengths.pack_to > 0;
+    const bool packs = options_.lengths.packs();
     const bool packed = options_.lengths.form == LengthOptions::Form::kPacked;
     const std::byte* const block = batch.block.data();
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
@@ -46,7 +46,7 @@ class RowsOut {
       const RowsTarget::Leaf& to = target.leaves[i];
       const std::byte* const from = block + batch.places[i].values;
       if (!leaf.any_length || packs) {
-        const std::uint64_t rows = leaf.any_length ? options_.lengths.pack_to : 1;
+        const std::uint64_t rows = leaf.any_length ? options_.lengths.row_length() : 1;
         copy_bytes(to.values, from, batch.count * rows * leaf.bytes);
         continue;
       }
@@ -63,7 +63,7 @@ class RowsOut {
     }
     if (!packs) return;
     const std::size_t marks =
-        batch.count * options_.lengths.pack_to * sizeof(std::int32_t);
+        batch.count * options_.lengths.row_length() * sizeof(std::int32_t);
     copy_bytes(target.segments, block + batch.ids.segments, marks);
     copy_bytes(target.positions, block + batch.ids.positions, marks);
     copy_bytes(target.lengths, block + batch.ids.lengths,

@@ -18,7 +18,7 @@ using Sweep = std::variant<FixedSweep, AutoSweep>;
 inline Sweep make_sweep(const BufferOptions& options, std::uint64_t epoch) {
   if (options.automatic) {
     // A batch of packed rows is no number of records.
-    const std::uint64_t batch = options.lengths.pack_to > 0 ? 1 : options.batch_size;
+    const std::uint64_t batch = options.lengths.packs() ? 1 : options.batch_size;
     return AutoSweep(options.window, batch, options.max_factor);
   }
   FixedSweep sweep(options.window, options.factor,

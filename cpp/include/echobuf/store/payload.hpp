@@ -65,7 +65,7 @@ class Payload {
         owner_(borrowed.slot_owner),
         theirs_(at<const Rows>(borrowed.window.rows_at())),
         most_(most),
-        same_lengths_(lengths.pack_to > 0) {}
+        same_lengths_(lengths.packs()) {}
 
   const std::byte* data() const { return data_; }
   const RowsTable& table() const { return table_; }
