@@ -46,7 +46,6 @@ class Container(Operation):
 
     def _read(self) -> None:
         """Make `transforms` a tuple of operations and of tuples of them."""
-        arguments.make_plain(self)
         given = self.transforms
         if not isinstance(given, list | tuple) or not given:
             raise self.refusal("transforms", given, _ALLOWED)
@@ -125,12 +124,12 @@ class RandomApply(Container):
 
     transforms: Any
     p: float = 0.5
+    _arguments = arguments.checks(p=arguments.probability)
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self._read()
         if not any(super().branches):
             raise self.refusal("transforms", self.transforms, _ALLOWED)
-        arguments.probability(self, self.p)
 
     @property
     def branches(self) -> tuple[Branch, ...]:
@@ -169,7 +168,7 @@ class RandomChoice(Container):
     transforms: Any
     p: Any = None
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self._read()
         self._bounds()
 
@@ -217,7 +216,7 @@ class RandomOrder(Container):
 
     transforms: Any
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self._read()
         if len(self.transforms) > _core.MOST_ORDERED:
             allowed = f"a list of up to {_core.MOST_ORDERED} elements"

@@ -20,13 +20,11 @@ class Mixing(Operation):
     num_classes: int | None
     labels: Any
     _cut: int
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.number(self, "alpha", self.alpha, 1e-6, 1e6)
-        if self.num_classes is not None:
-            arguments.integer(self, "num_classes", self.num_classes, 1)
-        arguments.key(self, "labels", self.labels)
+    _arguments = arguments.checks(
+        alpha=arguments.numbers(1e-6, 1e6),
+        num_classes=arguments.optional(arguments.integers(1)),
+        labels=arguments.key,
+    )
 
     def add_to(self, chain: Chain) -> None:
         if len(chain.shape) >= 2:

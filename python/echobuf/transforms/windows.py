@@ -22,11 +22,9 @@ class Window(Operation):
     length: int
     axis: int
     take: str
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.integer(self, "length", self.length, 1)
-        arguments.integer(self, "axis", self.axis, -1, 0)
+    _arguments = arguments.checks(
+        length=arguments.integers(1), axis=arguments.integers(-1, 0)
+    )
 
     def mask(self) -> WindowMask:
         """Return the operation for a further leaf: the rows that are no padding.
@@ -110,10 +108,6 @@ class RandomWindow(Alternating, Window):
     length: int
     axis: int = 0
     take = "random"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_alternate()
 
     def _place(self, extent: int) -> tuple[int, int]:
         return 0, extent - self.length + 1
