@@ -21,9 +21,9 @@ from clips_for_tests import random_clip_case
 from containers_for_tests import random_containers
 from draw_on_ptx import Draw, random_shape
 from echobuf.cuda.codegen import DRAW_OPTIONS
-from echobuf.cuda.ptx import Machine, PtxError
 from echobuf.testing import SimulationError, simulated_cuda
 from kernels_compiled import ARCHITECTURES, ROOT, ptx_of
+from ptx_machine import Machine, PtxError
 
 SOURCE = (ROOT / "cpp" / "kernels" / "draw.cu").read_text()
 CHAIN_EVERY = 10

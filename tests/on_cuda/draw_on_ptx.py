@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from echobuf.cuda.ptx import Counts, Machine, Module
 from permutation_reference import permutation_key, permute, radices, rounds_for
+from ptx_machine import Counts, Machine, Module
 from transform_reference import draws
 from transform_reference.words import Draw as Chance
 from transform_reference.words import epoch_key

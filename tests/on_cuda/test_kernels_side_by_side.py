@@ -96,7 +96,8 @@ def test_kernels_compiled_alone_are_those_compiled_together():
     options = (*source.options, "-arch=sm_90")
 
     def kernels(text):
-        return code_of(nvrtc.machine_code(text, options)[0])
+        with nvrtc.program(text, options) as read:
+            return code_of(read("CUBIN"))
 
     together = kernels(source.text)
     alone = [kernels(program) for program in source.programs]

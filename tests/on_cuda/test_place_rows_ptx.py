@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from echobuf.cuda.ptx import Machine, Module, PtxFaultError
 from kernels_compiled import ARCHITECTURES
+from ptx_machine import Machine, Module, PtxFaultError
 from test_rows_kernel_ptx import rows_ptx
 
 LEAVES, THREADS, PIECE = 32, 256, 1024

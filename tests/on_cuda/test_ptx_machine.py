@@ -11,8 +11,8 @@ import pytest
 import longer_ptx
 from draw_on_ptx import Draw, Shape, random_shape
 from echobuf.cuda.codegen import DRAW_OPTIONS
-from echobuf.cuda.ptx import Machine, PtxFaultError, PtxHostError, PtxParseError
 from kernels_compiled import ARCHITECTURES, ROOT, ptx_of
+from ptx_machine import Machine, PtxFaultError, PtxHostError, PtxParseError
 
 SOURCE = (ROOT / "cpp" / "kernels" / "draw.cu").read_text()
 NO_BARRIERS = "#define __syncthreads()\n" + SOURCE
@@ -139,13 +139,13 @@ def test_traffic_is_counted_in_sectors():
     draw, module = on_machine(whole)
     counts = draw.run(module)
     # 16 rows of 32 words: each warp copies one, a word a thread.
-    assert (counts.stores.requests, counts.stores.bytes) == (16, 16 * 512)
-    assert counts.stores.sectors * 32 == counts.stores.bytes
-    assert counts.loads.bytes == counts.stores.bytes
-    assert counts.loads.sectors == counts.stores.sectors
+    assert (counts.store_requests, counts.store_bytes) == (16, 16 * 512)
+    assert counts.store_sectors * 32 == counts.store_bytes
+    assert counts.load_bytes == counts.store_bytes
+    assert counts.load_sectors == counts.store_sectors
     assert counts.instructions > 16
     skewed, module = on_machine(Shape([32 * 16], [8], [(40, 0, 16)], seed=3))
-    assert skewed.run(module).loads.sectors > counts.loads.sectors
+    assert skewed.run(module).load_sectors > counts.load_sectors
 
 
 def test_the_seed_decides_on_the_schedule():

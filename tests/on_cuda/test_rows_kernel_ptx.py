@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from echobuf.cuda.codegen import DRAW_OPTIONS
-from echobuf.cuda.ptx import Machine, Module, PtxFaultError
 from kernels_compiled import ARCHITECTURES, ROOT, ptx_of
+from ptx_machine import Machine, Module, PtxFaultError
 
 SOURCE = (ROOT / "cpp" / "kernels" / "rows.cu").read_text()
 LEAVES, THREADS, AT_ONCE = 32, 256, 4
