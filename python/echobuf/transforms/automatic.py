@@ -27,6 +27,8 @@ from echobuf.transforms.resampling import warp_mode
 from echobuf.transforms.sharpness import GradedSharpness
 from echobuf.transforms.tones import AutoContrast, Equalize, Invert
 
+__all__ = ["AutoAugment", "RandAugment", "TrivialAugmentWide"]
+
 Pick = Callable[[Levels], Levels]
 
 _MOST_OPERATIONS = 16

@@ -10,6 +10,8 @@ from echobuf.transforms.arguments import Pair
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import OnImages, Operation
 
+__all__ = ["GaussianBlur"]
+
 _MOST_SIZE = 255  # of a kernel; `Blur::kMostRadius` of the core is half of it
 
 

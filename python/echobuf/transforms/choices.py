@@ -19,6 +19,8 @@ from echobuf.transforms.pixels import Layout, Mask
 from echobuf.transforms.places import every
 from echobuf.transforms.program import Gate
 
+__all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
+
 Branch = tuple[Operation, ...]
 _OUTSIDE = (Source, Lambda, Layout, Mask)  # that stand beside containers alone
 _ALLOWED = (

@@ -11,6 +11,14 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.leaf import MOST_NUMBERS
 from echobuf.transforms.operation import Operation
 
+__all__ = [
+    "CenterCrop",
+    "Pad",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomVerticalFlip",
+]
+
 _BORDERS = ("constant", "edge", "reflect", "symmetric")
 _mode = arguments.one_of(*_BORDERS)
 

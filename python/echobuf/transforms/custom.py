@@ -25,6 +25,8 @@ from echobuf.progress import watching
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
+__all__ = ["Custom"]
+
 _FLAGS = (
     *("-std=c++20", "-O3", "-fPIC", "-shared"),
     *("-ffp-contract=off", "-fno-math-errno"),

@@ -14,6 +14,8 @@ from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
+__all__ = ["Lambda"]
+
 _FORMS = (Ragged, Padded, Packed)
 
 

@@ -12,6 +12,8 @@ from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
+__all__ = ["CutMix", "MixUp"]
+
 
 class Mixing(Operation):
     """The base of `MixUp` and `CutMix`."""

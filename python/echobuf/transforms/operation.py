@@ -14,6 +14,8 @@ from echobuf.transforms.arguments import Check
 if TYPE_CHECKING:
     from echobuf.transforms.chain import Chain
 
+__all__ = ["Operation", "Source"]
+
 
 class Operation(ABC):
     """One operation of a chain; immutable.

@@ -11,6 +11,8 @@ from echobuf.transforms.crops import filling
 from echobuf.transforms.operation import Operation
 from echobuf.transforms.resampling import warp_mode
 
+__all__ = ["RandomPerspective"]
+
 
 @dataclass(frozen=True, eq=False)
 class RandomPerspective(Operation):

@@ -14,6 +14,16 @@ from echobuf.transforms.arguments import Pair
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import OnImages, Operation
 
+__all__ = [
+    "ColorJitter",
+    "Layout",
+    "Mask",
+    "Normalize",
+    "RandomErasing",
+    "ToChannelFirst",
+    "ToDtype",
+]
+
 
 def _deviations(owner: Operation, name: str, value: Any) -> tuple[float, ...]:
     values = arguments.numbers_of(owner, name, value)

@@ -13,6 +13,8 @@ from echobuf.transforms import arguments
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
+__all__ = ["BoundingBoxes", "Keypoints"]
+
 
 def _outside(owner: Operation, name: str, value: Any) -> float:
     with contextlib.suppress(Exception):  # of any type that is no number of Python's

@@ -13,6 +13,8 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
 from echobuf.transforms.operation import Operation
 
+__all__ = ["RandomAffine", "RandomResizedCrop", "RandomRotation", "Resize"]
+
 _CROP_MODES = ("bilinear", "bicubic", "nearest")
 _RESIZE_MODES = ("bilinear", "bicubic", "nearest", "nearest-exact")
 _FILTERS = {"bilinear": 0, "bicubic": 1}  # as in `echobuf/transform/filter.hpp`

@@ -11,6 +11,8 @@ from echobuf.transforms.alternating import Alternating
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
+__all__ = ["GaussianNoise", "RandomGain", "SpecMask", "TokenMask"]
+
 
 @dataclass(frozen=True, eq=False)
 class TokenMask(Operation):

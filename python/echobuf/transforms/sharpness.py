@@ -11,6 +11,8 @@ from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import OnImages
 
+__all__ = ["RandomAdjustSharpness", "Sharpness"]
+
 _MOST_FACTOR = 1e6
 _factor = arguments.numbers(0.0, _MOST_FACTOR)
 

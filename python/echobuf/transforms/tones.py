@@ -11,6 +11,21 @@ from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import OnImages, Operation
 
+__all__ = [
+    "AutoContrast",
+    "Equalize",
+    "Grayscale",
+    "Invert",
+    "Posterize",
+    "RandomAutocontrast",
+    "RandomEqualize",
+    "RandomGrayscale",
+    "RandomInvert",
+    "RandomPosterize",
+    "RandomSolarize",
+    "Solarize",
+]
+
 _MOST_BITS = 8
 
 

@@ -11,6 +11,8 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import add_crop
 from echobuf.transforms.operation import Operation
 
+__all__ = ["CenterWindow", "RandomWindow"]
+
 
 class Window(Operation):
     """The base of windows.
