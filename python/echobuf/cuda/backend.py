@@ -184,7 +184,8 @@ class CudaBackend:
         """
         self.ragged_out.refuse_functions()
         arrays = self._device.arrays(self._finished_spec, self._lead)
-        handle = arrays.find(leaves, stream)
+        arrays.check(leaves)
+        handle = arrays.stream_of(leaves, stream)
 
         def copy(finished: list[Any]) -> int:
             count = len(finished[0])
