@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from echobuf._engine.arrays import Array, OutArrays
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
+from echobuf.out import Array, OutArrays
 from echobuf.spec import Spec
 
 Count: TypeAlias = int | list[int]

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core
-from echobuf._engine.arrays import Array, OutArrays
 from echobuf.cuda import nvrtc
 from echobuf.cuda.arrays import Arrays, Count, Shapes, places_of
 from echobuf.cuda.codegen import DRAW_KERNELS, StageSource, draw_options, draw_source
 from echobuf.cuda.device import LoadedStages
 from echobuf.cuda.simulated_driver import Block, Lender, driver, library_path
 from echobuf.errors import DeviceError, SpecError
+from echobuf.out import Array, OutArrays
 from echobuf.resources import members
 from echobuf.spec import Spec
 

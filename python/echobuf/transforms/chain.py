@@ -6,12 +6,13 @@ import copy
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from echobuf import _core
 from echobuf.field import Field
+from echobuf.output_spec import BatchFunction
 from echobuf.transforms import dtypes
 from echobuf.transforms.alternating import words_of
 from echobuf.transforms.leaf import Leaf, flat
@@ -19,9 +20,6 @@ from echobuf.transforms.lowering import Draft, Extent, Image, Step
 from echobuf.transforms.operation import Operation
 from echobuf.transforms.places import Place
 from echobuf.transforms.program import LEAF, Gate, Written, lowered
-
-if TYPE_CHECKING:
-    from echobuf.transforms.lambdas import BatchFunction
 
 MOST_STAGES = 512
 Move = tuple[Step, tuple[Gate, ...]]

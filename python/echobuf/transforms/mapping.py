@@ -7,9 +7,9 @@ from typing import Any
 
 import optree
 
-from echobuf._engine.output import OutputSpec
 from echobuf.errors import warn_caller
 from echobuf.field import Field, is_ragged
+from echobuf.output_spec import OutputSpec
 from echobuf.spec import Spec
 from echobuf.transforms import dtypes, points_leaves, ragged_chains
 from echobuf.transforms.chain import Chain
