@@ -63,7 +63,8 @@ def row_of(name: str, rounds: int) -> dict[str, Any]:
     options = (*source.options, ARCHITECTURE)
 
     def compile_one(text: str) -> bytes:
-        return nvrtc.machine_code(text, options)[0]
+        with nvrtc.program(text, options) as read:
+            return read("CUBIN")
 
     ways: dict[str, Callable[[], object]] = {
         "one_program_s": lambda: compile_one(source.text),
@@ -87,7 +88,7 @@ def main() -> None:
     options = make_parser(__doc__, RESULTS).parse_args()
     taken_in = environment()
     threads = len(os.sched_getaffinity(0))
-    nvrtc.machine_code("", (ARCHITECTURE,))  # the library is loaded
+    nvrtc.library()
     rows = []
     for name in CHAINS:
         row = row_of(name, options.rounds)

@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from counts.cases import CASES, Case
+from counts.launches import Traffic
 from counts.machine_code import blocks_at_once, codes_of
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.environment import environment
-from echobuf.cuda.simulated_driver import Traffic
 
 ARCHITECTURE = "sm_90"
 MULTIPROCESSORS = 132  # of an H100
@@ -45,24 +45,24 @@ def rows_of(case: Case) -> list[dict[str, Any]]:
     for launch in case.launches():
         if launch.kernel not in codes:
             continue  # of leaves that the chain leaves alone
-        code, counts = codes[launch.kernel], launch.counts
+        code = codes[launch.kernel]
         blocks = blocks_at_once(code, launch.threads)
-        words = max(counts.loads.bytes, counts.stores.bytes) / WORD
+        words = max(launch.loads.bytes, launch.stores.bytes) / WORD
         rows.append(
             {
                 "batch": case.name,
                 "kernel": launch.kernel,
                 "blocks": launch.blocks,
-                "instructions_a_word": counts.instructions * 32 / words,
+                "instructions_a_word": launch.instructions * 32 / words,
                 "warp_instructions_of_the_busiest": round(
-                    counts.instructions
+                    launch.instructions
                     / launch.blocks
                     * -(-launch.blocks // MULTIPROCESSORS)
                 ),
-                "load_sectors_over_least": over_least(counts.loads),
-                "store_sectors_over_least": over_least(counts.stores),
-                "bytes_loaded": counts.loads.bytes,
-                "bytes_stored": counts.stores.bytes,
+                "load_sectors_over_least": over_least(launch.loads),
+                "store_sectors_over_least": over_least(launch.stores),
+                "bytes_loaded": launch.loads.bytes,
+                "bytes_stored": launch.stores.bytes,
                 "registers": code.registers,
                 "stack_bytes": code.stack_bytes,
                 "spill_bytes": code.spill_bytes,

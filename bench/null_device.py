@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from echobuf import _core
-from echobuf.cuda.arrays import DeviceArrays
+from echobuf.cuda.arrays import DeviceArrays, Shapes, places_of
 from echobuf.cuda.codegen import DRAW_KERNELS
 from echobuf.cuda.device import LoadedStages
 from echobuf.spec import Spec
@@ -19,7 +19,6 @@ from echobuf.spec import Spec
 HERE = Path(__file__).parent
 
 
-_ALIGNMENT = 512
 _BLOCK = 1 << 26  # bytes: room for any batch of the benchmarks
 
 
@@ -37,36 +36,30 @@ class NullArrays(DeviceArrays):
         self._stream = stream
         self._block = block
         self._base = int(block.ctypes.data)
-        self._dtypes = [field.dtype for field in spec.fields]
-        self._places = self._lay_out([lead + field.shape for field in spec.fields])
-        self._kept = self._views(self._places) if lead else None
+        self._kept = self._views(self._shapes) if lead else None
 
-    def _lay_out(self, shapes: list[tuple[int, ...]]) -> list[tuple[Any, Any, int]]:
-        places, end = [], 0
-        for shape, dtype in zip(shapes, self._dtypes, strict=True):
-            places.append((shape, dtype, end))
-            size = math.prod(shape) * dtype.itemsize
-            end += -(-size // _ALIGNMENT) * _ALIGNMENT
-        return places
-
-    def _views(self, places: list[tuple[Any, Any, int]]) -> tuple[list[Any], list[int]]:
+    def _views(self, shapes: Shapes) -> tuple[list[Any], list[int]]:
+        places, _ = places_of(shapes, self._dtypes)
         leaves: list[Any] = [
             np.ndarray(shape, dtype, self._block, at) for shape, dtype, at in places
         ]
         return leaves, [self._base + at for _, _, at in places]
 
+    def current(self, leaves: Sequence[Any] = ()) -> int:
+        return self._stream
+
     def stream(self, stream: Any) -> int:
         return self._stream
 
     def empty(
-        self, stream: int, shapes: list[tuple[int, ...]] | None = None
+        self, stream: int, shapes: Shapes | None = None
     ) -> tuple[list[Any], list[int]]:
         if self._kept is not None:
             return self._kept
-        return self._views(self._places if shapes is None else self._lay_out(shapes))
+        return self._views(self._shapes if shapes is None else shapes)
 
-    def copy(
-        self, leaves: list[Any], drawn: list[Any], counts: list[int], stream: int
+    def copy_rows(
+        self, targets: list[Any], sources: list[Any], counts: list[int], stream: int
     ) -> None:
         """Copy nothing."""
 

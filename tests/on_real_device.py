@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cuda.arrays import Count, Shapes, counts_of
+from echobuf.cuda.arrays import Arrays, Count, Shapes
 from echobuf.cuda.cupy_device import CupyDevice, current_ordinal
 from echobuf.cuda.device import set_opener
 from echobuf.cuda.simulated import SimulatedArrays, SimulatedTensors
@@ -29,7 +29,7 @@ class PinnedArrays(SimulatedArrays):
         self, stream: int, shapes: Shapes | None = None
     ) -> tuple[list[Any], list[int]]:
         shapes = self._shapes if shapes is None else shapes
-        leaves = list(map(self._pinned, shapes, self._kinds))
+        leaves = list(map(self._pinned, shapes, self._dtypes))
         return leaves, [leaf.ctypes.data for leaf in leaves]
 
     def _pinned(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -39,11 +39,10 @@ class PinnedArrays(SimulatedArrays):
         memory = cupy.cuda.alloc_pinned_memory(max(size, 1))
         return np.ndarray(shape, dtype, np.frombuffer(memory, np.uint8))
 
-    def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
-        """Other arrays, which `finish` copies: the caller's are no pinned memory."""
+    def check(self, leaves: list[Any]) -> tuple[list[int], bool]:
+        """No addresses: the caller's arrays are no pinned memory."""
         self._out.check(leaves)
-        handle = self.stream(stream)
-        return *self.empty(handle), handle
+        return [], False
 
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: Count, stream: int
@@ -52,11 +51,7 @@ class PinnedArrays(SimulatedArrays):
 
         with use_stream(self._device.ordinal, stream):
             cupy.cuda.get_current_stream().synchronize()
-        if drawn is leaves:
-            return
-        arrays, counts = self._out.check(leaves), counts_of(count, leaves)
-        for array, leaf, rows in zip(arrays, drawn, counts, strict=True):
-            np.copyto(array[:rows], leaf[:rows])
+        Arrays.finish(self, leaves, drawn, count, stream)
 
 
 class PinnedTensors(SimulatedTensors, PinnedArrays):

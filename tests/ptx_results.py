@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from echobuf.cuda.ptx import Machine
+from ptx_machine import Machine
 
 THREADS = 128
 WIDTHS = {f"{kind}{bits}": bits for kind in "us" for bits in (16, 32, 64)}

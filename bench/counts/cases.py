@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import echobuf
+from counts.launches import Launch, take_launches
 from echobuf import transforms as t
 from echobuf._engine.output import make_output_spec
 from echobuf.cuda import codegen
-from echobuf.cuda.simulated_driver import Launch, driver
 from echobuf.spec import make_spec
 from echobuf.testing import simulated_cuda
 
@@ -70,9 +70,9 @@ class Case:
             ) as buffer,
         ):
             buffer.put_batch(examples)
-            driver().take_launches()
+            take_launches()
             buffer.next_batch()
-            return driver().take_launches()
+            return take_launches()
 
 
 def images(size: int) -> dict[str, echobuf.Field]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from echobuf.cuda.nvrtc import machine_code
+from echobuf.cuda import nvrtc
 
 # "/*0090*/  @!P0 LDG.E.128 R4, desc[UR4][R2.64] ;"
 _INSTRUCTION = re.compile(r"/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?(\w[\w.]*)\s*([^;]*);")
@@ -70,8 +70,8 @@ def _compiled(
     text: str, architecture: str, options: Sequence[str]
 ) -> tuple[bytes, dict[str, dict[str, int]]]:
     options = (*options, f"-arch={architecture}", "--ptxas-options=-v")
-    cubin, log = machine_code(text, options)
-    return cubin, dict(_usages(log))
+    with nvrtc.program(text, options) as read:
+        return read("CUBIN"), dict(_usages(nvrtc.text_of(read("ProgramLog"))))
 
 
 def disassembled(cubin: bytes) -> str:

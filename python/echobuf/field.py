@@ -203,3 +203,29 @@ def why_not_storable(dtype: np.dtype[Any]) -> str | None:
     if dtype.itemsize == 0:
         return "it has no bytes."
     return None
+
+
+def check_dtype(array: np.ndarray[Any, Any], field: Field, name: str) -> None:
+    """Raise `SpecError` unless the dtype is the field's."""
+    if array.dtype != field.dtype:
+        raise SpecError(
+            f"`{name}` has dtype {_dtype_name(array.dtype)}; the spec says "
+            f"{_dtype_name(field.dtype)}. Convert it{_how(array.dtype, field)}: "
+            "nothing is converted silently."
+        )
+
+
+def _how(dtype: np.dtype[Any], field: Field) -> str:
+    if dtype == field.dtype.newbyteorder():
+        return ", `x.astype(x.dtype.newbyteorder())`"
+    return " with `.astype`"
+
+
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    return f"{dtype} ({dtype.str})" if not dtype.isnative else str(dtype)
+
+
+def core_leaf(field: Field) -> tuple[np.dtype[Any], tuple[Any, ...]]:
+    """Return dtype and shape as the core takes them; no batch axis of ragged leaves."""
+    shape = (None, *row_shape(field)) if is_ragged(field) else field.shape
+    return field.dtype, shape

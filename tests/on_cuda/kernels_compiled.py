@@ -31,7 +31,8 @@ def compile_source(text: str, architecture: str, options: Sequence[str]) -> str:
         f"-arch={architecture}",
         f"-I{INCLUDE}",
     )
-    return nvrtc.compiled(text, options, "ProgramLog")
+    with nvrtc.program(text, options) as read:
+        return nvrtc.text_of(read("ProgramLog"))
 
 
 def ptx_of(text: str, architecture: str, options: Sequence[str]) -> str:

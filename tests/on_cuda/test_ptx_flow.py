@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from echobuf.cuda.ptx import Machine, PtxFaultError
+from ptx_machine import Machine, PtxFaultError
 
 FUEL = 40  # blocks that a thread goes through at most
 

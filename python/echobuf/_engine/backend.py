@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from echobuf import _core
-from echobuf._engine.ragged_out import RaggedOut
 from echobuf.errors import CapacityError, DeviceError
+from echobuf.ragged_out import RaggedOut
 
 AnyCore = _core.Buffer | _core.DeviceBuffer | _core.RaggedDeviceBuffer
 """A native buffer."""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from echobuf import _core
-from echobuf._engine import capacity, ragged
-from echobuf._engine.arrays import Array, OutArrays
-from echobuf._engine.output import OutputSpec
-from echobuf._engine.ragged_out import RaggedOut, memory_of
+from echobuf import _core, capacity
+from echobuf._engine import ragged
 from echobuf.errors import CapacityError, OptionError, SpecError
+from echobuf.field import core_leaf
 from echobuf.options import Options
+from echobuf.out import Array, OutArrays
+from echobuf.output_spec import OutputSpec
+from echobuf.ragged_out import RaggedOut, memory_of
 from echobuf.resources import enough_threads
 from echobuf.spec import Spec
 
@@ -52,8 +53,7 @@ class HostBackend:
         capacity.check_capacity(self._needs, options)
         core_options.idle = capacity.idle_blocks(self._needs, options)
         leaves, drawn = (
-            [ragged.core_leaf(field) for field in of.fields]
-            for of in (spec, output.drawn)
+            [core_leaf(field) for field in of.fields] for of in (spec, output.drawn)
         )
         self._is_ragged = spec.is_ragged
         with enough_threads("`prefetch`", "leave it out"):
@@ -262,7 +262,7 @@ def make_core_options(
 ) -> _core.BufferOptions:
     """Return the options in the core's form; nothing is allocated."""
     return _core.BufferOptions(
-        leaves=[ragged.core_leaf(field) for field in spec.fields],
+        leaves=[core_leaf(field) for field in spec.fields],
         shared=shared,
         borrowed=borrowed,
         output=list(output.plans),

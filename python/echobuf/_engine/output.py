@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -14,50 +13,16 @@ from echobuf import _core
 from echobuf.batch_info import BatchInfo
 from echobuf.errors import OptionError
 from echobuf.field import Field
-from echobuf.spec import Spec, describe, make_spec
+from echobuf.output_spec import BatchFunction, OutputSpec
+from echobuf.spec import Spec, make_spec
 from echobuf.trees import NAMESPACE
 
 if TYPE_CHECKING:
     from echobuf._engine.backend import Backend
     from echobuf.options import Options
-    from echobuf.transforms.lambdas import BatchFunction
 
 
 Draw = Callable[[], "list[Any] | int"]
-
-
-@dataclass(frozen=True)
-class OutputSpec:
-    """The specification of batches: their leaves, and how each is made.
-
-    Attributes:
-        spec: of one example (of one whole batch) as batches have it.
-        drawn: the same before functions on whole batches.
-        plans: of each leaf: its field of the record, and the plan of its chain; None:
-            the field as it is.
-        rows: of each leaf that is made of a ragged one: the plan of its chain. None:
-            the field as it is, or `plans` says how.
-        functions: of each leaf: functions on whole batches.
-        chains: the chains in words, by leaf; empty if there are none.
-        numbers: of the operations of chains in random draws, by leaf.
-    """
-
-    spec: Spec
-    drawn: Spec
-    plans: tuple[tuple[int, _core.ChainPlan | None], ...]
-    rows: tuple[_core.RowsPlan | None, ...]
-    functions: tuple[tuple[BatchFunction, ...], ...]
-    chains: dict[str, list[str]]
-    numbers: dict[str, list[int]]
-
-    def show(self) -> str:
-        """Return the chains and their results in words, for `repr`."""
-        if not self.chains:
-            return ""
-        chains = ", ".join(
-            f"{leaf}: [{', '.join(chain)}]" for leaf, chain in self.chains.items()
-        )
-        return f", transform={{{chains}}} -> {describe(self.spec)}"
 
 
 def add_info(output: OutputSpec, *, whole: bool) -> OutputSpec:

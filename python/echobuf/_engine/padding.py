@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from echobuf._engine.output import OutputSpec
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import is_ragged
+from echobuf.output_spec import OutputSpec
 from echobuf.spec import Spec
 
 _NUMBERS = (bool, int, float, complex, np.generic)

@@ -11,7 +11,6 @@ from echobuf._engine.backend import AnyCore, Backend
 from echobuf._engine.backends import HostBackend, make_backend
 from echobuf._engine.output import (
     BatchFunctions,
-    OutputSpec,
     add_info,
     check_partners,
     make_output_spec,
@@ -20,6 +19,7 @@ from echobuf._engine.termination import Termination
 from echobuf.arguments import check_timeout
 from echobuf.errors import EchobufError
 from echobuf.options import Options
+from echobuf.output_spec import OutputSpec
 from echobuf.spec import (
     Spec,
     check_batch_axis,

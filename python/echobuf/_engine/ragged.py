@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from echobuf import _core
-from echobuf._engine.output import OutputSpec
 from echobuf._engine.padding import pad_values, row_pads
+from echobuf.capacity import examples_of, max_lengths, row_of, segments_of
 from echobuf.errors import CapacityError, OptionError, SpecError
-from echobuf.field import Field, is_ragged, row_bytes, row_shape
+from echobuf.field import is_ragged, row_bytes
 from echobuf.options import Options
+from echobuf.output_spec import OutputSpec
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import Spec
 
@@ -150,50 +149,6 @@ def _check_payload(spec: Spec, options: Options) -> None:
             f"{segments_of(options) * row:,}: a row of {row:,} bytes for each of the "
             f"{segments_of(options)} segments of the window."
         )
-
-
-def examples_of(spec: Spec, options: Options) -> int:
-    """Return the most examples of a record: more than one in a whole batch."""
-    return int(spec.fields[0].shape[0]) if options.whole_batches else 1
-
-
-def core_leaf(field: Field) -> tuple[np.dtype[Any], tuple[Any, ...]]:
-    """Return dtype and shape as the core takes them; no batch axis of ragged leaves."""
-    shape = (None, *row_shape(field)) if is_ragged(field) else field.shape
-    return field.dtype, shape
-
-
-def row_of(spec: Spec) -> int:
-    """Return the bytes of one row of all ragged leaves."""
-    return sum(row_bytes(field) for field in spec.fields if is_ragged(field))
-
-
-def segments_of(options: Options) -> int:
-    """Return the number of segments that share the payload of the window."""
-    if options.factor is not None:
-        return math.ceil(options.factor)
-    # A batch of packed rows is no number of examples.
-    size = 1 if options.packs else options.batch_size
-    return _core.AutoSchedule(options.window, size, options.max_factor).segments
-
-
-def payload_bytes(spec: Spec, options: Options) -> int:
-    """Return the most bytes that ragged leaves take in a window; 0 without such."""
-    if options.payload_bytes is not None:
-        return options.payload_bytes
-    most = options.window * examples_of(spec, options)
-    return most * sum(
-        row_bytes(field) * length
-        for field, length in zip(spec.fields, max_lengths(spec, options), strict=True)
-    )
-
-
-def max_lengths(spec: Spec, options: Options) -> list[int]:
-    """Return the most rows of each leaf; 0 for any number, and for fixed ones."""
-    most = options.pack_to
-    if most is None:
-        return [field.max_length or 0 for field in spec.fields]
-    return [min(most, field.max_length or most) for field in spec.fields]
 
 
 def core_arguments(spec: Spec, output: OutputSpec, options: Options) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from echobuf._engine.checks import check_dtype
 from echobuf._engine.ragged_forms import Array, bytes_as_array, is_nested, split
 from echobuf.errors import SpecError
-from echobuf.field import Field
+from echobuf.field import Field, check_dtype
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import as_array
 

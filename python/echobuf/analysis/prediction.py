@@ -8,13 +8,13 @@ from typing import Any
 
 from echobuf import _core
 from echobuf._engine.backends import make_core_options
-from echobuf._engine.capacity import check_size, own_bytes
 from echobuf._engine.output import make_output_spec
 from echobuf.analysis import formulas
 from echobuf.analysis.measurements import Measurements
 from echobuf.analysis.ragged_lengths import RaggedLengths
 from echobuf.analysis.simulation import Pipeline, simulate
 from echobuf.arguments import check_factor
+from echobuf.capacity import check_size, own_bytes
 from echobuf.options import check_options
 from echobuf.spec import make_spec
 

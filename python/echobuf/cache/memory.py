@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echobuf._engine.capacity import available_bytes
 from echobuf.cache.items import EncodedItem, ItemEncoder, align, is_valid
+from echobuf.capacity import available_bytes
 from echobuf.errors import CapacityError
 from echobuf.resources import explain, members
 

@@ -4,5 +4,5 @@
 (`simulated`). `backend` keeps a window there. `arrays` and `*_arrays` are the memory
 that batches are drawn into; the caller's are checked there, too. `codegen` writes the
 kernels that `cupy_device` or `nvrtc` compiles. `simulation` switches the simulated
-driver on; `ptx` executes kernels without a device.
+driver on.
 """

@@ -1,16 +1,18 @@
-"""Arrays on a device that batches are drawn into: protocol, common base, and checks."""
+"""Arrays on a device that batches are drawn into: their base, and checks of `out`."""
 
 from __future__ import annotations
 
+import math
 import sys
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from echobuf._engine.arrays import Array, OutArrays
-from echobuf.errors import SpecError
+from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
+from echobuf.out import Array, OutArrays
 from echobuf.spec import Spec
 
 Count: TypeAlias = int | list[int]
@@ -20,57 +22,20 @@ Shapes: TypeAlias = list[tuple[int, ...]]
 """The shapes of the leaves of a batch."""
 
 
-class Arrays(Protocol):
-    """Arrays of batches: new ones, and the caller's."""
+Places: TypeAlias = list[tuple[tuple[int, ...], np.dtype[Any], int]]
+"""Shape, dtype and offset of each array in a block of memory."""
 
-    def stream(self, stream: Any) -> int:
-        """Return the handle of `stream`; if it is None, of the caller's current one."""
-
-    def empty(
-        self, stream: int, shapes: Shapes | None = None
-    ) -> tuple[list[Any], list[int]]:
-        """Return new arrays for one batch, and their addresses.
-
-        Args:
-            stream: the one that uses them first.
-            shapes: of the leaves, where these differ from batch to batch; else they are
-                as the spec says.
-        """
-
-    def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
-        """Return arrays to draw into: the caller's, or others that are copied to them.
-
-        Returns:
-            The arrays, which `finish` takes; their addresses; the handle of the stream
-            to draw on.
-
-        Raises:
-            SpecError: names the leaf that does not fit.
-        """
-
-    def find(self, leaves: list[Any], stream: Any) -> int:
-        """Check the caller's arrays; return the handle of the stream to copy on.
-
-        Raises:
-            SpecError: names the leaf that does not fit.
-        """
-
-    def finish(
-        self, leaves: list[Any], drawn: list[Any], count: Count, stream: int
-    ) -> None:
-        """Bring a batch that was drawn on `stream` to the caller's arrays.
-
-        Args:
-            leaves: the caller's, or those from `empty`.
-            drawn: the arrays drawn into: `leaves` themselves, or others.
-            count: the number of rows of the batch, or of each leaf.
-            stream: the stream of the draw.
-        """
+_ALIGNMENT = 512  # what the allocators of CUDA give
 
 
-def counts_of(count: Count, leaves: list[Any]) -> list[int]:
-    """Return the number of rows of each leaf."""
-    return [count] * len(leaves) if isinstance(count, int) else count
+def places_of(shapes: Shapes, dtypes: Sequence[np.dtype[Any]]) -> tuple[Places, int]:
+    """Return the places of arrays in one block, and the bytes of the block."""
+    places, end = [], 0
+    for shape, dtype in zip(shapes, dtypes, strict=True):
+        places.append((shape, dtype, end))
+        size = math.prod(shape) * dtype.itemsize
+        end += -(-size // _ALIGNMENT) * _ALIGNMENT
+    return places, max(end, 1)
 
 
 def handle_of(stream: Any, ordinal: int) -> int:
@@ -84,8 +49,6 @@ def handle_of(stream: Any, ordinal: int) -> int:
     Raises:
         OptionError: `stream` is none of these, or is of another device.
     """
-    from echobuf.errors import OptionError
-
     if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
         return stream
     number = _device_of(stream)
@@ -115,28 +78,47 @@ def _device_of(stream: Any) -> int | None:
     return number if isinstance(number, int) and number >= 0 else None
 
 
-class DeviceArrays(ABC):
-    """The base of `Arrays` that finds the caller's arrays.
+class Arrays(ABC):
+    """Arrays of batches on a device: new ones, and the caller's.
 
     Args:
-        ordinal: the device that they are on.
+        ordinal: the number of the device.
         spec: of one example, or of one whole batch.
         lead: extents before the shape that the spec says.
     """
 
     def __init__(self, ordinal: int, spec: Spec, lead: tuple[int, ...]) -> None:
         self._ordinal = ordinal
-        self._out = DeviceOut(ordinal, spec, lead)
+        self._dtypes = [field.dtype for field in spec.fields]
+        self._shapes = [lead + field.shape for field in spec.fields]
 
     @abstractmethod
-    def stream(self, stream: Any) -> int:
-        """Return the handle of `stream`, or of the caller's current one."""
+    def current(self, leaves: Sequence[Any] = ()) -> int:
+        """Return the handle of the stream that the caller uses some leaves on.
+
+        Args:
+            leaves: without any, the caller's current stream.
+        """
 
     @abstractmethod
     def empty(
         self, stream: int, shapes: Shapes | None = None
     ) -> tuple[list[Any], list[int]]:
-        """Return new arrays for one batch, and their addresses."""
+        """Return new arrays for one batch, and their addresses.
+
+        Args:
+            stream: the one that uses them first.
+            shapes: of the leaves, where these differ from batch to batch; else they are
+                as the spec says.
+        """
+
+    @abstractmethod
+    def check(self, leaves: list[Any]) -> tuple[list[int], bool]:
+        """Return the addresses of the caller's arrays, and if they can be drawn into.
+
+        Raises:
+            SpecError: names the leaf that does not fit.
+        """
 
     @abstractmethod
     def copy(
@@ -144,38 +126,76 @@ class DeviceArrays(ABC):
     ) -> None:
         """Copy rows to the caller's leaves, in the order of the stream."""
 
-    def stream_of(self, leaves: list[Any]) -> int:
-        """Return the handle of the stream that the caller uses these leaves on."""
-        return self.stream(None)
+    def stream(self, stream: Any) -> int:
+        """Return the handle of `stream`; if it is None, of the caller's current one."""
+        return self.current() if stream is None else handle_of(stream, self._ordinal)
+
+    def stream_of(self, leaves: list[Any], stream: Any) -> int:
+        """Return the handle of `stream`; if it is None, of that of these leaves."""
+        return self.current(leaves) if stream is None else self.stream(stream)
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
-        """Return the caller's arrays if they are contiguous, else new ones."""
-        addresses, contiguous = self._out.find(leaves)
-        handle = self.stream_of(leaves) if stream is None else self.stream(stream)
-        if contiguous:
+        """Return arrays to draw into: the caller's, or others that are copied to them.
+
+        Returns:
+            The arrays, which `finish` takes; their addresses; the handle of the stream
+            to draw on.
+
+        Raises:
+            SpecError: names the leaf that does not fit.
+        """
+        addresses, are_drawn_into = self.check(leaves)
+        handle = self.stream_of(leaves, stream)
+        if are_drawn_into:
             return leaves, addresses, handle
         return *self.empty(handle), handle
-
-    def find(self, leaves: list[Any], stream: Any) -> int:
-        """Check the caller's arrays; return the handle of the stream to copy on."""
-        self._out.find(leaves)
-        return self.stream_of(leaves) if stream is None else self.stream(stream)
 
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: Count, stream: int
     ) -> None:
-        """Copy what was drawn into other arrays; nothing waits for the copy."""
-        if drawn is leaves:
-            return
+        """Bring a batch that was drawn on `stream` to the caller's arrays.
+
+        Args:
+            leaves: the caller's, or those from `empty`.
+            drawn: the arrays drawn into: `leaves` themselves, or others.
+            count: the number of rows of the batch, or of each leaf.
+            stream: the stream of the draw; nothing waits for a copy on it.
+        """
+        if drawn is not leaves:
+            counts = [count] * len(leaves) if isinstance(count, int) else count
+            self.copy(leaves, drawn, counts, stream)
+
+
+# ---- the caller's arrays on a device that only kernels reach
+
+
+class DeviceArrays(Arrays):
+    """The base of arrays that are copied on the device."""
+
+    def __init__(self, ordinal: int, spec: Spec, lead: tuple[int, ...]) -> None:
+        super().__init__(ordinal, spec, lead)
+        self._out = DeviceOut(ordinal, spec, lead)
+
+    def check(self, leaves: list[Any]) -> tuple[list[int], bool]:
+        """Return the addresses of arrays, which are drawn into if they are dense."""
+        return self._out.find(leaves)
+
+    def copy(
+        self, leaves: list[Any], drawn: list[Any], counts: list[int], stream: int
+    ) -> None:
+        """Copy rows; of an array that no kernel can store items to, their bytes."""
         targets, sources = list(leaves), list(drawn)
         for index, leaf in enumerate(leaves):
-            if not self._out.is_aligned(index, leaf):  # no kernel can store items there
+            if not self._out.is_aligned(index, leaf):
                 targets[index] = self._out.bytes_of(index, leaf)
                 sources[index] = self._out.bytes_of(index, drawn[index])
-        self.copy(targets, sources, counts_of(count, leaves), stream)
+        self.copy_rows(targets, sources, counts, stream)
 
-
-# ---- the caller's arrays
+    @abstractmethod
+    def copy_rows(
+        self, targets: list[Any], sources: list[Any], counts: list[int], stream: int
+    ) -> None:
+        """Copy rows of arrays on the device, in the order of the stream."""
 
 
 class DeviceOut(OutArrays):

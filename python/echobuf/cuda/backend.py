@@ -7,15 +7,15 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from echobuf import _core
-from echobuf._engine import capacity, ragged
-from echobuf._engine.output import OutputSpec
-from echobuf._engine.ragged_out import RaggedOut
+from echobuf import _core, capacity
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.codegen import stage_source
 from echobuf.cuda.device import device_error, fork_error, is_out_of_memory, open_device
 from echobuf.errors import CapacityError, DeviceError
+from echobuf.field import core_leaf
 from echobuf.options import Options
+from echobuf.output_spec import OutputSpec
+from echobuf.ragged_out import RaggedOut
 from echobuf.resources import enough_threads
 from echobuf.spec import Spec
 
@@ -71,8 +71,7 @@ class CudaBackend:
         self._convert: Convert | None = None
         self.ragged_out = RaggedOut(output.spec, options)
         leaves, drawn = (
-            [ragged.core_leaf(field) for field in of.fields]
-            for of in (spec, output.drawn)
+            [core_leaf(field) for field in of.fields] for of in (spec, output.drawn)
         )
         with enough_threads("a buffer on a device", "close other buffers"):
             try:
@@ -184,7 +183,8 @@ class CudaBackend:
         """
         self.ragged_out.refuse_functions()
         arrays = self._device.arrays(self._finished_spec, self._lead)
-        handle = arrays.find(leaves, stream)
+        arrays.check(leaves)
+        handle = arrays.stream_of(leaves, stream)
 
         def copy(finished: list[Any]) -> int:
             count = len(finished[0])

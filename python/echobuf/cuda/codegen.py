@@ -11,13 +11,10 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from echobuf import _core
-
-if TYPE_CHECKING:
-    from echobuf.transforms.custom import Custom
-
+from echobuf.custom_sources import CustomSource, sources
 
 DRAW_KERNELS = (
     "echobuf_draw",
@@ -108,10 +105,10 @@ def stage_source(
     programs: list[str] = []
     entries: list[tuple[str, str | None]] = []
     order: list[int] = []
-    customs: dict[int, Custom] = {}
+    customs: dict[int, CustomSource] = {}
     for plan in plans:
         for settings, operations, summed, gated in [] if plan is None else plan.stages:
-            own: dict[int, Custom] = {}
+            own: dict[int, CustomSource] = {}
             literals = [_literal(*op, own) for op in operations]
             body = _body(settings, literals, gated=gated, listed=listed)
             place = places.setdefault(body, len(parts))
@@ -134,36 +131,28 @@ def stage_source(
 
 
 def _literal(
-    kind: str | None, number: int, settings: Any, customs: dict[int, Custom]
+    kind: str | None, number: int, settings: Any, customs: dict[int, CustomSource]
 ) -> tuple[str, int]:
     """Return an operation as a C++ literal, and its number in random draws."""
     if kind is not None:
         return f"echobuf::transform::{kind}{settings}", number
-    from echobuf.transforms.custom import sources
-
     table, content = settings
-    custom = customs[table] = sources[table]
-    return f"::{custom.struct}{{{custom.told(content)}}}", number
+    customs[table] = sources[table]
+    return sources[table].literal(content), number
 
 
-def _head(customs: Mapping[int, Custom]) -> str:
+def _head(customs: Mapping[int, CustomSource]) -> str:
     """Return the includes, with digests of the headers as comments."""
-    from echobuf.transforms.custom import keys
-
-    headers = dict.fromkeys(_path(custom) for custom in customs.values())
+    headers = dict.fromkeys(custom.header for custom in customs.values())
     lines = ['#include "echobuf/transform/entry.hpp"']
     lines += [f'#include "{header}"' for header in headers]
     lines += [f"// headers: {headers_digest()}"]
-    lines += [f"// {keys[table]}" for table in customs]
+    lines += [f"// {custom.digest}" for custom in customs.values()]
     return "\n".join(lines) + "\n"
 
 
-def _path(custom: Custom) -> Path:
-    return Path(custom.header).resolve()
-
-
-def _stage_options(customs: Mapping[int, Custom]) -> tuple[str, ...]:
-    folders = dict.fromkeys(_path(custom).parent for custom in customs.values())
+def _stage_options(customs: Mapping[int, CustomSource]) -> tuple[str, ...]:
+    folders = dict.fromkeys(custom.header.parent for custom in customs.values())
     return (*STAGE_OPTIONS, f"-I{INCLUDE}", *(f"-I{folder}" for folder in folders))
 
 

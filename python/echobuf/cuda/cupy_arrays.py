@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import cupy
-import numpy as np
 
 from echobuf import _core
-from echobuf.cuda.arrays import DeviceArrays, Shapes, handle_of, is_tensor
+from echobuf.cuda.arrays import DeviceArrays, Shapes, is_tensor, places_of
 from echobuf.cuda.device import OUT_OF_MEMORY, device_error, relaxed
 from echobuf.errors import OptionError
 from echobuf.spec import Spec
@@ -59,7 +57,6 @@ class Handle:
         return 0, self._handle
 
 
-_ALIGNMENT = 512  # what the allocators of CUDA give
 _DEFAULT_STREAMS = (0, 1, 2)  # handles of the streams that CUDA itself provides
 
 
@@ -78,27 +75,16 @@ class CupyArrays(DeviceArrays):
     ) -> None:
         super().__init__(ordinal, spec, lead)
         self._device = device
-        self._dtypes = [field.dtype for field in spec.fields]
-        self._layout = self._lay_out([lead + field.shape for field in spec.fields])
+        self._places = places_of(self._shapes, self._dtypes)
 
-    def _lay_out(
-        self, shapes: Shapes
-    ) -> tuple[list[tuple[tuple[int, ...], np.dtype[Any], int]], int]:
-        """Return shape, dtype and offset of each leaf in a block, and its bytes."""
-        places, end = [], 0
-        for shape, dtype in zip(shapes, self._dtypes, strict=True):
-            places.append((shape, dtype, end))
-            size = math.prod(shape) * dtype.itemsize
-            end += -(-size // _ALIGNMENT) * _ALIGNMENT
-        return places, max(end, 1)
+    def current(self, leaves: Sequence[Any] = ()) -> int:
+        """Return the handle of torch's current stream if a leaf is a tensor, or CuPy's.
 
-    def stream(self, stream: Any) -> int:
-        """Return the handle of `stream`, or of the caller's current one.
-
-        That is CuPy's; torch's, where CuPy's is a default stream and torch's is not.
+        Without leaves it is torch's, too, where CuPy's is a default stream and torch's
+        is not.
         """
-        if stream is not None:
-            return handle_of(stream, self._ordinal)
+        if any(map(is_tensor, leaves)):
+            return torch_stream(self._ordinal) or 0
         current = int(cupy.cuda.get_current_stream(self._ordinal).ptr)
         if current in _DEFAULT_STREAMS:
             other = torch_stream(self._ordinal)
@@ -110,7 +96,9 @@ class CupyArrays(DeviceArrays):
         self, stream: int, shapes: Shapes | None = None
     ) -> tuple[list[Any], list[int]]:
         """Return views of one block of CuPy's pool, and their addresses."""
-        places, size = self._layout if shapes is None else self._lay_out(shapes)
+        places, size = (
+            self._places if shapes is None else places_of(shapes, self._dtypes)
+        )
         memory = self._allocate(stream, size)
         base = memory.ptr
         leaves = [
@@ -139,20 +127,14 @@ class CupyArrays(DeviceArrays):
                 raise MemoryError(text) from None
             raise device_error(f"cuda:{self._ordinal}", text, code) from error
 
-    def stream_of(self, leaves: list[Any]) -> int:
-        """Return torch's current stream if a leaf is a tensor, else CuPy's."""
-        if any(map(is_tensor, leaves)):
-            return torch_stream(self._ordinal) or 0
-        return self.stream(None)
-
-    def copy(
-        self, leaves: list[Any], drawn: list[Any], counts: list[int], stream: int
+    def copy_rows(
+        self, targets: list[Any], sources: list[Any], counts: list[int], stream: int
     ) -> None:
-        """Copy rows to the caller's leaves, in the order of the stream."""
+        """Copy rows of arrays of CuPy and torch, in the order of the stream."""
         with use_stream(self._ordinal, stream), relaxed(self._device):
             # Where an array is strided, CuPy may load a kernel.
-            for leaf, source, count in zip(leaves, drawn, counts, strict=True):
-                cupy.asarray(leaf)[:count] = cupy.asarray(source)[:count]
+            for target, source, count in zip(targets, sources, counts, strict=True):
+                cupy.asarray(target)[:count] = cupy.asarray(source)[:count]
 
 
 def _no_array_in_graph() -> OptionError:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echobuf import _core
-from echobuf._engine.forks import spare_in_children
 from echobuf.cuda import codegen
 from echobuf.cuda.codegen import StageSource
 from echobuf.cuda.device import LIBRARY, LoadedStages, device_error, relaxed
+from echobuf.cuda.forks import spare_in_children
 from echobuf.cuda.side_by_side import side_by_side
 from echobuf.errors import DeviceError
 from echobuf.progress import watching

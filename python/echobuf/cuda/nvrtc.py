@@ -32,8 +32,16 @@ def library() -> ctypes.CDLL:
 
 
 @contextlib.contextmanager
-def _program(text: str, options: Sequence[str]) -> Iterator[Callable[[str], bytes]]:
+def program(text: str, options: Sequence[str]) -> Iterator[Callable[[str], bytes]]:
     """Compile a source text; inside, a function returns the program's outputs.
+
+    Args:
+        text: the source.
+        options: of the compiler, the architecture among them.
+
+    Yields:
+        A function of an output's name: "PTX", "CUBIN" of a real architecture, or
+        "ProgramLog".
 
     Raises:
         DeviceError: the compiler is not installed, or refuses the text.
@@ -57,50 +65,20 @@ def _program(text: str, options: Sequence[str]) -> Iterator[Callable[[str], byte
 
     try:
         if calls.nvrtcCompileProgram(program, len(options), array):
-            raise DeviceError(f"NVRTC refuses a kernel: {_text(read('ProgramLog'))}")
+            raise DeviceError(f"NVRTC refuses a kernel: {text_of(read('ProgramLog'))}")
         yield read
     finally:
         calls.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-def _text(content: bytes) -> str:
+def text_of(content: bytes) -> str:
+    """Return an output that is a text."""
     return content.partition(b"\0")[0].decode()
-
-
-def compiled(text: str, options: Sequence[str], output: str) -> str:
-    """Compile a source text, and return one output of the program.
-
-    Args:
-        text: the source.
-        options: of the compiler, the architecture among them.
-        output: "PTX", or "ProgramLog".
-
-    Raises:
-        DeviceError: the compiler is not installed, or refuses the text.
-    """
-    with _program(text, options) as read:
-        return _text(read(output))
-
-
-def machine_code(text: str, options: Sequence[str]) -> tuple[bytes, str]:
-    """Compile a source text for a real architecture.
-
-    Args:
-        text: the source.
-        options: of the compiler, "-arch=sm_90" or another among them.
-
-    Returns:
-        The cubin, and the program's log.
-
-    Raises:
-        DeviceError: the compiler is not installed, or refuses the text.
-    """
-    with _program(text, options) as read:
-        return read("CUBIN"), _text(read("ProgramLog"))
 
 
 @functools.cache
 def ptx_of(text: str, architecture: str, options: tuple[str, ...]) -> str:
     """Return the PTX of a source for an architecture such as "sm_90"."""
     virtual = architecture.replace("sm_", "compute_")
-    return compiled(text, (*options, f"-arch={virtual}"), "PTX")
+    with program(text, (*options, f"-arch={virtual}")) as read:
+        return text_of(read("PTX"))

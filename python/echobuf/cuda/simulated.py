@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from echobuf import _core
-from echobuf._engine.arrays import Array, OutArrays
 from echobuf.cuda import nvrtc
-from echobuf.cuda.arrays import Count, Shapes, counts_of, handle_of
+from echobuf.cuda.arrays import Arrays, Count, Shapes, places_of
 from echobuf.cuda.codegen import DRAW_KERNELS, StageSource, draw_options, draw_source
 from echobuf.cuda.device import LoadedStages
 from echobuf.cuda.simulated_driver import Block, Lender, driver, library_path
 from echobuf.errors import DeviceError, SpecError
+from echobuf.out import Array, OutArrays
 from echobuf.resources import members
 from echobuf.spec import Spec
 
@@ -165,46 +165,38 @@ class Stream:
             driver().destroy_stream(self._device.ordinal, handle)
 
 
-_ALIGNMENT = 256
+class SimulatedArrays(Arrays):
+    """Arrays of NumPy in the memory of a simulated device.
 
-
-class SimulatedArrays:
-    """`Arrays` of NumPy in the memory of a simulated device."""
+    Args:
+        device: whose memory they are in.
+        spec: of one example, or of one whole batch.
+        lead: extents before the shape that the spec says.
+    """
 
     def __init__(self, device: Lender, spec: Spec, lead: tuple[int, ...]) -> None:
+        super().__init__(device.ordinal, spec, lead)
         self._device = device
-        self._shapes = [lead + field.shape for field in spec.fields]
-        self._kinds = [field.dtype for field in spec.fields]
         self._out = OutArrays(spec, lead)
 
-    def stream(self, stream: Any) -> int:
-        """Return the handle of `stream`, or of the current one of this thread."""
-        if stream is None:
-            return self._device.current_stream()
-        return handle_of(stream, self._device.ordinal)
+    def current(self, leaves: Sequence[Any] = ()) -> int:
+        """Return the handle of the current stream of this thread."""
+        return self._device.current_stream()
 
     def empty(
         self, stream: int, shapes: Shapes | None = None
     ) -> tuple[list[Any], list[int]]:
         """Return views of one block of device memory, and their addresses."""
         shapes = self._shapes if shapes is None else shapes
-        offsets, end = [], 0
-        for shape, dtype in zip(shapes, self._kinds, strict=True):
-            offsets.append(end)
-            size = math.prod(shape) * dtype.itemsize
-            end += -(-size // _ALIGNMENT) * _ALIGNMENT
-        block = Block(self._device, end)
+        places, size = places_of(shapes, self._dtypes)
+        block = Block(self._device, size)
         view = np.asarray(block)
-        leaves = [
-            np.ndarray(shape, dtype, view, offset)
-            for shape, dtype, offset in zip(shapes, self._kinds, offsets, strict=True)
-        ]
-        return leaves, [block.address + offset for offset in offsets]
+        leaves = [np.ndarray(shape, dtype, view, at) for shape, dtype, at in places]
+        return leaves, [block.address + at for _, _, at in places]
 
-    def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
-        """Return the caller's arrays if they are in device memory, or new ones."""
+    def check(self, leaves: list[Any]) -> tuple[list[int], bool]:
+        """Return the addresses of arrays, and whether all are in device memory."""
         arrays = self._out.check(leaves)
-        handle = self.stream(stream)
         owners = [_owner(array) for array in arrays]
         for owner in owners:
             if owner not in (None, self._device):
@@ -212,17 +204,19 @@ class SimulatedArrays:
                     f"`out` has an array on {owner.name}; it must be on "
                     f"{self._device.name}, where the buffer is."
                 )
-        if all(
+        are_drawn_into = all(
             owner is self._device and array.flags.carray
             for owner, array in zip(owners, arrays, strict=True)
-        ):
-            return arrays, [array.ctypes.data for array in arrays], handle
-        return *self.empty(handle), handle
+        )
+        return [array.ctypes.data for array in arrays], are_drawn_into
 
-    def find(self, leaves: list[Any], stream: Any) -> int:
-        """Check the caller's arrays; return the handle of the stream to copy on."""
-        self._out.check(leaves)
-        return self.stream(stream)
+    def copy(
+        self, leaves: list[Any], drawn: list[Any], counts: list[int], stream: int
+    ) -> None:
+        """Copy rows to the caller's arrays."""
+        arrays = self._out.check(leaves)
+        for array, leaf, rows in zip(arrays, drawn, counts, strict=True):
+            np.copyto(array[:rows], leaf[:rows])
 
     def finish(
         self, leaves: list[Any], drawn: list[Any], count: Count, stream: int
@@ -234,16 +228,11 @@ class SimulatedArrays:
         """
         if not driver().wait_for_all():
             raise DeviceError(self._device.gone)
-        if drawn is leaves:
-            return
-        arrays, counts = self._out.check(leaves), counts_of(count, leaves)
-        for array, leaf, rows in zip(arrays, drawn, counts, strict=True):
-            if array is not leaf:
-                np.copyto(array[:rows], leaf[:rows])
+        super().finish(leaves, drawn, count, stream)
 
 
 class SimulatedTensors(SimulatedArrays):
-    """`Arrays` of torch on the CPU, in the memory of a simulated device.
+    """Tensors of torch on the CPU, in the memory of a simulated device.
 
     Args:
         device: whose memory they are in.
@@ -260,7 +249,7 @@ class SimulatedTensors(SimulatedArrays):
         dtypes: list[Any],
     ) -> None:
         super().__init__(device, spec, lead)
-        self._dtypes = dtypes
+        self._torch_dtypes = dtypes
 
     def empty(
         self, stream: int, shapes: Shapes | None = None
@@ -270,7 +259,7 @@ class SimulatedTensors(SimulatedArrays):
 
         leaves, addresses = super().empty(stream, shapes)
         tensors = []
-        for leaf, dtype in zip(leaves, self._dtypes, strict=True):
+        for leaf, dtype in zip(leaves, self._torch_dtypes, strict=True):
             if dtype is None:
                 tensors.append(torch.from_numpy(leaf))
             else:  # NumPy lacks it: by way of an integer of its size

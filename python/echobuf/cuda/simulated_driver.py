@@ -6,74 +6,12 @@ import ctypes
 import functools
 import os
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from echobuf.errors import DeviceError
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Accesses of a launch to global memory.
-
-    Attributes:
-        requests: instructions of warps.
-        sectors: of 32 bytes, each counted once a request.
-        bytes: of all threads.
-    """
-
-    requests: int
-    sectors: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Counts:
-    """The work of a launch.
-
-    Attributes:
-        instructions: that its warps ran.
-        loads: from global memory.
-        stores: to global memory.
-    """
-
-    instructions: int
-    loads: Traffic
-    stores: Traffic
-
-    @classmethod
-    def of(cls, numbers: Iterable[int]) -> Counts:
-        """Return the counts of seven numbers, as in `cpp/simulated/ptx.hpp`."""
-        instructions, *traffic = numbers
-        return cls(instructions, Traffic(*traffic[:3]), Traffic(*traffic[3:]))
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A launch that has ended.
-
-    Attributes:
-        kernel: its name.
-        blocks: how many.
-        threads: of a block.
-        counts: its work.
-    """
-
-    kernel: str
-    blocks: int
-    threads: int
-    counts: Counts
-
-    @classmethod
-    def of(cls, line: str) -> Launch:
-        """Return the launch of a line of `echobuf_ptx_launches`."""
-        kernel, *numbers = line.split()
-        blocks, threads, *counts = map(int, numbers)
-        return cls(kernel, blocks, threads, Counts.of(counts))
-
 
 _NON_BLOCKING = 1
 _OUT_OF_MEMORY = 2
@@ -124,7 +62,6 @@ class Driver:
             "echobuf_simulated_free": (number, [address]),
             "echobuf_simulated_wait": (number, [handle]),
             "echobuf_ptx_error": (ctypes.c_char_p, []),
-            "echobuf_ptx_launches": (ctypes.c_char_p, []),
             "echobuf_ptx_kernel": (
                 handle,
                 [ctypes.c_char_p, address, ctypes.c_char_p, handle, address],
@@ -205,11 +142,6 @@ class Driver:
             error: bytes = self._calls.echobuf_ptx_error()
             raise DeviceError(f"the PTX machine refuses {name}: {error.decode()}")
         return int(handle)
-
-    def take_launches(self) -> list[Launch]:
-        """Return the launches of compiled kernels since the last call."""
-        text: bytes = self._calls.echobuf_ptx_launches()
-        return [Launch.of(line) for line in text.decode().splitlines()]
 
     def lend(self, device: int, size: int) -> int:
         """Allocate device memory that outlives the driver; return its address.

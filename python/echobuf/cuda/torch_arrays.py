@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
 from echobuf import _core
-from echobuf.cuda.arrays import DeviceArrays, Shapes, handle_of
+from echobuf.cuda.arrays import DeviceArrays, Shapes
 from echobuf.cuda.device import device_error, relaxed
 from echobuf.errors import DeviceError
 from echobuf.spec import Spec
@@ -47,16 +48,13 @@ class TorchArrays(DeviceArrays):
         super().__init__(ordinal, spec, lead)
         self._core = device
         self._device = torch.device("cuda", ordinal)
-        self._shapes = [lead + field.shape for field in spec.fields]
-        self._dtypes = [
+        self._torch_dtypes = [
             dtype or getattr(torch, field.dtype.name)
             for field, dtype in zip(spec.fields, dtypes, strict=True)
         ]
 
-    def stream(self, stream: Any) -> int:
-        """Return the handle of `stream`, or of torch's current one."""
-        if stream is not None:
-            return handle_of(stream, self._ordinal)
+    def current(self, leaves: Sequence[Any] = ()) -> int:
+        """Return the handle of torch's current stream."""
         return int(torch.cuda.current_stream(self._device).cuda_stream)
 
     def empty(
@@ -83,7 +81,7 @@ class TorchArrays(DeviceArrays):
             with relaxed(self._core):  # torch's pool may grow
                 return [
                     torch.empty(shape, dtype=dtype, device=self._device)
-                    for shape, dtype in zip(shapes, self._dtypes, strict=True)
+                    for shape, dtype in zip(shapes, self._torch_dtypes, strict=True)
                 ]
         except torch.cuda.OutOfMemoryError as error:
             raise MemoryError(str(error)) from None
@@ -91,11 +89,11 @@ class TorchArrays(DeviceArrays):
             name = f"cuda:{self._ordinal}"
             raise device_error(name, str(error)) from error
 
-    def copy(
-        self, leaves: list[Any], drawn: list[Any], counts: list[int], stream: int
+    def copy_rows(
+        self, targets: list[Any], sources: list[Any], counts: list[int], stream: int
     ) -> None:
-        """Copy rows to the caller's leaves, in the order of the stream."""
+        """Copy rows of tensors and arrays, in the order of the stream."""
         with self._on(stream), relaxed(self._core):  # torch may load a kernel
-            for leaf, source, count in zip(leaves, drawn, counts, strict=True):
-                target = torch.as_tensor(leaf, device=self._device)
-                target[:count] = torch.as_tensor(source, device=self._device)[:count]
+            for target, source, count in zip(targets, sources, counts, strict=True):
+                tensor = torch.as_tensor(target, device=self._device)
+                tensor[:count] = torch.as_tensor(source, device=self._device)[:count]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from echobuf import _core
+from echobuf import _core, capacity
 from echobuf._engine import ragged
 from echobuf.errors import (
     EchobufError,
@@ -53,7 +53,7 @@ def check_payload(buffer: LoaderBuffer, connection: Connection) -> None:
     Raises:
         OptionError: it keeps fewer.
     """
-    own = ragged.payload_bytes(buffer.spec, buffer.options)
+    own = capacity.payload_bytes(buffer.spec, buffer.options)
     if own > (connection.payload_bytes or 0):
         raise OptionError(
             f"the ragged leaves of the window may take {own:,} bytes, and the server "

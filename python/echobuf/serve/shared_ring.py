@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from echobuf import _core
-from echobuf._engine import capacity, ragged
+from echobuf import _core, capacity
+from echobuf._engine import ragged
 from echobuf._engine.arrays import put_tree as put_arrays
 from echobuf._engine.termination import raise_for_put
 from echobuf.errors import CapacityError, ClosedError, OptionError

@@ -12,13 +12,13 @@ import torch
 
 from echobuf import _core, hints
 from echobuf._engine.backends import HostBackend
-from echobuf._engine.output import OutputSpec
 from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field, is_ragged
 from echobuf.loader.items import Adapter
 from echobuf.loader.ragged import RaggedRequest
 from echobuf.loader_buffer import LoaderBuffer
+from echobuf.output_spec import OutputSpec
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import as_first_array, first_arrays, of_all_leaves, refuse_dtypes
 from echobuf.trees import NAMESPACE, flatten_with_paths, leaves_of, stand_for

@@ -5,111 +5,55 @@ chains: see docs/transforms.md. Names and parameters are torchvision's where it 
 operation. Random choices are functions of (seed, epoch, draw, operation) alone.
 """
 
-from echobuf.transforms.automatic import AutoAugment, RandAugment, TrivialAugmentWide
-from echobuf.transforms.blur import GaussianBlur
-from echobuf.transforms.choices import RandomApply, RandomChoice, RandomOrder
-from echobuf.transforms.crops import (
-    CenterCrop,
-    Pad,
-    RandomCrop,
-    RandomHorizontalFlip,
-    RandomVerticalFlip,
+from echobuf.transforms import (
+    automatic,
+    blur,
+    choices,
+    crops,
+    custom,
+    lambdas,
+    mix,
+    operation,
+    perspective,
+    pixels,
+    points,
+    resampling,
+    sequences,
+    sharpness,
+    tones,
+    windows,
 )
-from echobuf.transforms.custom import Custom
-from echobuf.transforms.lambdas import Lambda
-from echobuf.transforms.mix import CutMix, MixUp
-from echobuf.transforms.operation import Operation, Source
-from echobuf.transforms.perspective import RandomPerspective
-from echobuf.transforms.pixels import (
-    ColorJitter,
-    Layout,
-    Mask,
-    Normalize,
-    RandomErasing,
-    ToChannelFirst,
-    ToDtype,
-)
-from echobuf.transforms.points import BoundingBoxes, Keypoints
-from echobuf.transforms.resampling import (
-    RandomAffine,
-    RandomResizedCrop,
-    RandomRotation,
-    Resize,
-)
-from echobuf.transforms.sequences import (
-    GaussianNoise,
-    RandomGain,
-    SpecMask,
-    TokenMask,
-)
-from echobuf.transforms.sharpness import RandomAdjustSharpness, Sharpness
-from echobuf.transforms.tones import (
-    AutoContrast,
-    Equalize,
-    Grayscale,
-    Invert,
-    Posterize,
-    RandomAutocontrast,
-    RandomEqualize,
-    RandomGrayscale,
-    RandomInvert,
-    RandomPosterize,
-    RandomSolarize,
-    Solarize,
-)
-from echobuf.transforms.windows import CenterWindow, RandomWindow
+from echobuf.transforms.automatic import *
+from echobuf.transforms.blur import *
+from echobuf.transforms.choices import *
+from echobuf.transforms.crops import *
+from echobuf.transforms.custom import *
+from echobuf.transforms.lambdas import *
+from echobuf.transforms.mix import *
+from echobuf.transforms.operation import *
+from echobuf.transforms.perspective import *
+from echobuf.transforms.pixels import *
+from echobuf.transforms.points import *
+from echobuf.transforms.resampling import *
+from echobuf.transforms.sequences import *
+from echobuf.transforms.sharpness import *
+from echobuf.transforms.tones import *
+from echobuf.transforms.windows import *
 
-__all__ = [
-    "AutoAugment",
-    "AutoContrast",
-    "BoundingBoxes",
-    "CenterCrop",
-    "CenterWindow",
-    "ColorJitter",
-    "Custom",
-    "CutMix",
-    "Equalize",
-    "GaussianBlur",
-    "GaussianNoise",
-    "Grayscale",
-    "Invert",
-    "Keypoints",
-    "Lambda",
-    "Layout",
-    "Mask",
-    "MixUp",
-    "Normalize",
-    "Operation",
-    "Pad",
-    "Posterize",
-    "RandAugment",
-    "RandomAdjustSharpness",
-    "RandomAffine",
-    "RandomApply",
-    "RandomAutocontrast",
-    "RandomChoice",
-    "RandomCrop",
-    "RandomEqualize",
-    "RandomErasing",
-    "RandomGain",
-    "RandomGrayscale",
-    "RandomHorizontalFlip",
-    "RandomInvert",
-    "RandomOrder",
-    "RandomPerspective",
-    "RandomPosterize",
-    "RandomResizedCrop",
-    "RandomRotation",
-    "RandomSolarize",
-    "RandomVerticalFlip",
-    "RandomWindow",
-    "Resize",
-    "Sharpness",
-    "Solarize",
-    "Source",
-    "SpecMask",
-    "ToChannelFirst",
-    "ToDtype",
-    "TokenMask",
-    "TrivialAugmentWide",
-]
+__all__: list[str] = []
+__all__ += automatic.__all__
+__all__ += blur.__all__
+__all__ += choices.__all__
+__all__ += crops.__all__
+__all__ += custom.__all__
+__all__ += lambdas.__all__
+__all__ += mix.__all__
+__all__ += operation.__all__
+__all__ += perspective.__all__
+__all__ += pixels.__all__
+__all__ += points.__all__
+__all__ += resampling.__all__
+__all__ += sequences.__all__
+__all__ += sharpness.__all__
+__all__ += tones.__all__
+__all__ += windows.__all__

@@ -19,6 +19,7 @@ class Alternating(Operation):
     """An operation that makes the opposite choice at every second use of an example."""
 
     alternate: bool = dataclasses.field(default=False, kw_only=True)
+    _arguments = arguments.checks(alternate=arguments.flag)
 
     def __repr__(self) -> str:
         names = [field.name for field in dataclasses.fields(self)]
@@ -27,9 +28,6 @@ class Alternating(Operation):
             names.append("alternate")
         shown = [f"{name}={getattr(self, name)!r}" for name in names]
         return f"{type(self).__name__}({', '.join(shown)})"
-
-    def _check_alternate(self) -> None:
-        arguments.flag(self, "alternate", self.alternate)
 
 
 class AlternatingFlip(Alternating):

@@ -5,19 +5,36 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import numbers
+import numbers as abstract
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from echobuf import _core
-from echobuf.transforms.operation import Operation
+
+if TYPE_CHECKING:
+    from echobuf.transforms.operation import Operation
 
 Pair = tuple[float, float]
+Check = Callable[["Operation", str, Any], Any]
+"""Returns an argument in one form, of the operation, the argument's name, its value."""
 MOST = 3.4028234663852886e38
 """The largest 32-bit float."""
+
+
+def checks(**of_arguments: Check) -> Mapping[str, Check]:
+    """Return the checks of an operation's arguments, by their names."""
+    return MappingProxyType(of_arguments)
+
+
+def optional(check: Check) -> Check:
+    """Return a check that allows None, too."""
+    return lambda owner, name, value: (
+        None if value is None else check(owner, name, value)
+    )
 
 
 def make_plain(owner: Operation) -> None:
@@ -76,12 +93,12 @@ def float32(owner: Operation, name: str, value: Any, least: float = -MOST) -> fl
 
 
 def _is_real(value: Any) -> bool:
-    if isinstance(value, numbers.Real | np.number):
+    if isinstance(value, abstract.Real | np.number):
         return not isinstance(value, np.complexfloating)
     return getattr(value, "ndim", None) == 0 and hasattr(value, "__float__")
 
 
-def probability(owner: Operation, value: Any, name: str = "p") -> float:
+def probability(owner: Operation, name: str, value: Any) -> float:
     """Return `value` as a probability."""
     return number(owner, name, value, 0.0, 1.0)
 
@@ -133,7 +150,7 @@ def pair(
     return low, high
 
 
-def size(owner: Operation, value: Any, name: str = "size") -> tuple[int, int]:
+def size(owner: Operation, name: str, value: Any) -> tuple[int, int]:
     """Return `value` as height and width; one int is both."""
     if is_sequence(value):
         if len(value) == 1:
@@ -146,11 +163,11 @@ def size(owner: Operation, value: Any, name: str = "size") -> tuple[int, int]:
     return integer(owner, name, height, 1), integer(owner, name, width, 1)
 
 
-def ratio(owner: Operation, value: Any) -> Pair:
+def ratio(owner: Operation, name: str, value: Any) -> Pair:
     """Return `value` as least and most of a rectangle's width over its height."""
-    low, high = pair(owner, "ratio", value)
+    low, high = pair(owner, name, value)
     if low < 1e-6 or high > 1e6:
-        raise owner.refusal("ratio", value, "a pair of numbers from 1e-6 to 1e6")
+        raise owner.refusal(name, value, "a pair of numbers from 1e-6 to 1e6")
     return low, high
 
 
@@ -186,9 +203,29 @@ def key(owner: Operation, name: str, value: Any) -> None:
         raise owner.refusal(name, value, "the key of a leaf, or a tuple of keys")
 
 
-def choice(owner: Operation, name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return `value`, or the value of an enum's member, if it is one of `choices`."""
-    word = getattr(value, "value", value)
-    if not isinstance(word, str) or word not in choices:
-        raise owner.refusal(name, value, "one of " + ", ".join(map(repr, choices)))
-    return str(word)
+def one_of(*choices: str) -> Check:
+    """Return a check for one of some words, or an enum's member that has one."""
+
+    def check(owner: Operation, name: str, value: Any) -> str:
+        word = getattr(value, "value", value)
+        if not isinstance(word, str) or word not in choices:
+            raise owner.refusal(name, value, "one of " + ", ".join(map(repr, choices)))
+        return str(word)
+
+    return check
+
+
+# ---- checks with bounds
+
+
+def _within(check: Callable[..., Any]) -> Callable[..., Check]:
+    def with_bounds(*bounds: Any) -> Check:
+        return lambda owner, name, value: check(owner, name, value, *bounds)
+
+    return with_bounds
+
+
+integers = _within(integer)
+numbers = _within(number)
+float32s = _within(float32)
+pairs = _within(pair)

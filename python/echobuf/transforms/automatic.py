@@ -23,12 +23,14 @@ from echobuf.transforms.graded import (
 )
 from echobuf.transforms.operation import Operation
 from echobuf.transforms.policies import POLICIES
+from echobuf.transforms.resampling import warp_mode
 from echobuf.transforms.sharpness import GradedSharpness
 from echobuf.transforms.tones import AutoContrast, Equalize, Invert
 
+__all__ = ["AutoAugment", "RandAugment", "TrivialAugmentWide"]
+
 Pick = Callable[[Levels], Levels]
 
-_MODES = ("nearest", "bilinear")
 _MOST_OPERATIONS = 16
 _MOST_BINS = 1000
 _POLICY_BINS = 10  # levels of an operation that a policy of AutoAugment numbers
@@ -116,11 +118,11 @@ class Automatic(Operation):
     fill: Any
     _inside: tuple[Operation, ...]
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.choice(self, "interpolation", self.interpolation, _MODES)
-        if self.fill is not None:
-            arguments.numbers_of(self, "fill", self.fill)
+    _arguments = arguments.checks(
+        interpolation=warp_mode, fill=arguments.optional(arguments.numbers_of)
+    )
+
+    def _check(self) -> None:
         object.__setattr__(self, "_inside", tuple(self._make()))
 
     @property
@@ -129,10 +131,9 @@ class Automatic(Operation):
         return (self._inside,)
 
     def add_to(self, chain: Chain) -> None:
-        _, _, channels = chain.image()
+        chain.image()
         chain.computes()
-        if channels not in (1, 3):
-            raise chain.refusal("takes images of 1 or 3 channels")
+        chain.colours()
         assert chain.place is not None
         named, chain.named = chain.named, chain.named or self
         for place in chain.place.branches[0]:
@@ -141,11 +142,10 @@ class Automatic(Operation):
 
     @abstractmethod
     def _make(self) -> Iterable[Operation]:
-        """Check the arguments and make the operations inside."""
+        """Make the operations inside."""
 
     def _operation(self, space: _Space, name: str, pick: Pick) -> Operation:
-        how = arguments.choice(self, "interpolation", self.interpolation, _MODES)
-        return space.operation(name, pick, how, self.fill)
+        return space.operation(name, pick, self._value("interpolation"), self.fill)
 
     def _one_of(self, space: _Space, pick: Pick) -> RandomChoice:
         """Return the choice of one of fourteen operations: one of them does nothing."""
@@ -190,14 +190,17 @@ class RandAugment(Automatic):
     num_magnitude_bins: int = 31
     interpolation: Any = "nearest"
     fill: Any = None
+    _arguments = arguments.checks(
+        num_ops=arguments.integers(0, _MOST_OPERATIONS),
+        num_magnitude_bins=arguments.integers(2, _MOST_BINS),
+    )
 
     def _make(self) -> Iterable[Operation]:
-        count = arguments.integer(self, "num_ops", self.num_ops, 0, _MOST_OPERATIONS)
-        name, value = "num_magnitude_bins", self.num_magnitude_bins
-        bins = arguments.integer(self, name, value, 2, _MOST_BINS)
+        bins = self._value("num_magnitude_bins")
         level = arguments.integer(self, "magnitude", self.magnitude, 0, bins - 1)
         space = _Space(bins)
-        return [self._one_of(space, lambda all_: (all_[level],)) for _ in range(count)]
+        times = range(self._value("num_ops"))
+        return [self._one_of(space, lambda all_: (all_[level],)) for _ in times]
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,10 +231,12 @@ class TrivialAugmentWide(Automatic):
     num_magnitude_bins: int = 31
     interpolation: Any = "nearest"
     fill: Any = None
+    _arguments = arguments.checks(
+        num_magnitude_bins=arguments.integers(2, _core.MOST_LEVELS)
+    )
 
     def _make(self) -> Iterable[Operation]:
-        name, value = "num_magnitude_bins", self.num_magnitude_bins
-        bins = arguments.integer(self, name, value, 2, _core.MOST_LEVELS)
+        bins = self._value("num_magnitude_bins")
         wide = _Space(bins, shear=0.99, shift=32.0, degrees=135.0, factor=0.99, bits=6)
         return [self._one_of(wide, lambda all_: all_)]
 
@@ -265,15 +270,16 @@ class AutoAugment(Automatic):
     policy: Any = "imagenet"
     interpolation: Any = "nearest"
     fill: Any = None
+    _arguments = arguments.checks(policy=arguments.one_of(*POLICIES))
 
     def _make(self) -> Iterable[Operation]:
-        policy = getattr(self.policy, "value", self.policy)  # of torchvision's enum
-        name = arguments.choice(self, "policy", policy, tuple(POLICIES))
-        object.__setattr__(self, "policy", name)
+        policy = self._value("policy")
+        object.__setattr__(self, "policy", policy)  # of torchvision's enum
         space = _Space(_POLICY_BINS)
-        pairs = []
-        for pair in POLICIES[name]:
-            pairs.append([self._at_chance(space, *parts) for parts in pair])
+        pairs = [
+            [self._at_chance(space, *parts) for parts in pair]
+            for pair in POLICIES[policy]
+        ]
         return [RandomChoice(pairs)]
 
     def _at_chance(

@@ -8,13 +8,36 @@ from typing import Any
 from echobuf.transforms import arguments
 from echobuf.transforms.arguments import Pair
 from echobuf.transforms.chain import Chain
-from echobuf.transforms.operation import Operation
+from echobuf.transforms.operation import OnImages, Operation
+
+__all__ = ["GaussianBlur"]
 
 _MOST_SIZE = 255  # of a kernel; `Blur::kMostRadius` of the core is half of it
 
 
+def _sizes(owner: Operation, name: str, value: Any) -> tuple[int, int]:
+    allowed = f"an odd int up to {_MOST_SIZE}, or two, for columns and rows"
+    given = value if arguments.is_sequence(value) else [value]
+    if len(given) not in (1, 2):
+        raise owner.refusal(name, value, allowed)
+    sizes = [arguments.integer(owner, name, size, 1, _MOST_SIZE) for size in given]
+    if not all(size % 2 for size in sizes):
+        raise owner.refusal(name, value, allowed)
+    return sizes[0], sizes[-1]
+
+
+def _sigmas(owner: Operation, name: str, value: Any) -> Pair:
+    given = value if arguments.is_sequence(value) else [value]
+    if len(given) == 1:
+        given = [given[0], given[0]]
+    low, high = arguments.pair(owner, name, given)
+    if low <= 0:
+        raise owner.refusal(name, value, "above 0")
+    return low, high
+
+
 @dataclass(frozen=True, eq=False)
-class GaussianBlur(Operation):
+class GaussianBlur(OnImages):
     """Images blurred by a Gaussian kernel whose width is drawn anew each time.
 
     Past its edges an image is mirrored, without the pixel at the edge, so that it must
@@ -45,44 +68,11 @@ class GaussianBlur(Operation):
 
     kernel_size: Any
     sigma: Any = (0.1, 2.0)
+    _arguments = arguments.checks(kernel_size=_sizes, sigma=_sigmas)
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        self._sizes()
-        self._sigmas()
-
-    def _sizes(self) -> tuple[int, int]:
-        allowed = f"an odd int up to {_MOST_SIZE}, or two, for columns and rows"
-        value = self.kernel_size
-        if not arguments.is_sequence(value):
-            value = [value]
-        if len(value) not in (1, 2):
-            raise self.refusal("kernel_size", self.kernel_size, allowed)
-        sizes = [
-            arguments.integer(self, "kernel_size", size, 1, _MOST_SIZE)
-            for size in value
-        ]
-        if not all(size % 2 for size in sizes):
-            raise self.refusal("kernel_size", self.kernel_size, allowed)
-        return sizes[0], sizes[-1]
-
-    def _sigmas(self) -> Pair:
-        value = self.sigma
-        if arguments.is_sequence(value) and len(value) == 1:
-            value = value[0]
-        if not arguments.is_sequence(value):
-            value = (value, value)
-        low, high = arguments.pair(self, "sigma", value)
-        if low <= 0:
-            raise self.refusal("sigma", self.sigma, "above 0")
-        return low, high
-
-    def add_to(self, chain: Chain) -> None:
-        height, width, _ = chain.image()
-        if chain.is_mask:
-            return
-        chain.computes()
-        columns, rows = self._sizes()
+    def _add(self, chain: Chain) -> None:
+        height, width, _ = chain.extent
+        columns, rows = self._value("kernel_size")
         if rows // 2 >= height or columns // 2 >= width:
             raise chain.refusal(
                 f"mirrors {rows // 2} rows and {columns // 2} columns past the edges "
@@ -92,6 +82,6 @@ class GaussianBlur(Operation):
         settings = {
             "in": chain.extent,
             "radius": [rows // 2, columns // 2],
-            "sigma": list(self._sigmas()),
+            "sigma": list(self._value("sigma")),
         }
         chain.resample("blur", settings, chain.extent, "half even")

@@ -6,21 +6,20 @@ import copy
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from echobuf import _core
 from echobuf.field import Field
+from echobuf.output_spec import BatchFunction
 from echobuf.transforms import dtypes
 from echobuf.transforms.alternating import words_of
-from echobuf.transforms.leaf import Leaf, Shown, flat
+from echobuf.transforms.leaf import Leaf, flat
 from echobuf.transforms.lowering import Draft, Extent, Image, Step
-from echobuf.transforms.places import Link, Place
+from echobuf.transforms.operation import Operation
+from echobuf.transforms.places import Place
 from echobuf.transforms.program import LEAF, Gate, Written, lowered
-
-if TYPE_CHECKING:
-    from echobuf.transforms.lambdas import BatchFunction
 
 MOST_STAGES = 512
 Move = tuple[Step, tuple[Gate, ...]]
@@ -56,10 +55,10 @@ class Chain(Leaf):
         super().__init__(name, field, mixed_images)
         self.functions: list[BatchFunction] = []
         self.drawn: tuple[tuple[int, ...], np.dtype[Any]] | None = None
-        self.mixed: Link | None = None
-        self.interpolated: Link | None = None
+        self.mixed: Operation | None = None
+        self.interpolated: Operation | None = None
         self.place: Place | None = None
-        self.named: Shown | None = None
+        self.named: Operation | None = None
         self.gates: tuple[Gate, ...] = ()
         self.moves: list[Move] = []
         self._stages: list[Written] = []
@@ -90,7 +89,7 @@ class Chain(Leaf):
         """Raise `SpecError` for an operation that such a chain does not take."""
 
     @property
-    def _link(self) -> Link:
+    def _link(self) -> Operation:
         assert self.place is not None
         return self.place.operation
 

@@ -19,6 +19,8 @@ from echobuf.transforms.pixels import Layout, Mask
 from echobuf.transforms.places import every
 from echobuf.transforms.program import Gate
 
+__all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
+
 Branch = tuple[Operation, ...]
 _OUTSIDE = (Source, Lambda, Layout, Mask)  # that stand beside containers alone
 _ALLOWED = (
@@ -46,7 +48,6 @@ class Container(Operation):
 
     def _read(self) -> None:
         """Make `transforms` a tuple of operations and of tuples of them."""
-        arguments.make_plain(self)
         given = self.transforms
         if not isinstance(given, list | tuple) or not given:
             raise self.refusal("transforms", given, _ALLOWED)
@@ -125,12 +126,12 @@ class RandomApply(Container):
 
     transforms: Any
     p: float = 0.5
+    _arguments = arguments.checks(p=arguments.probability)
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self._read()
         if not any(super().branches):
             raise self.refusal("transforms", self.transforms, _ALLOWED)
-        arguments.probability(self, self.p)
 
     @property
     def branches(self) -> tuple[Branch, ...]:
@@ -169,7 +170,7 @@ class RandomChoice(Container):
     transforms: Any
     p: Any = None
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self._read()
         self._bounds()
 
@@ -217,7 +218,7 @@ class RandomOrder(Container):
 
     transforms: Any
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self._read()
         if len(self.transforms) > _core.MOST_ORDERED:
             allowed = f"a list of up to {_core.MOST_ORDERED} elements"

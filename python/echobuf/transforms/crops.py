@@ -11,7 +11,32 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.leaf import MOST_NUMBERS
 from echobuf.transforms.operation import Operation
 
+__all__ = [
+    "CenterCrop",
+    "Pad",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomVerticalFlip",
+]
+
 _BORDERS = ("constant", "edge", "reflect", "symmetric")
+_mode = arguments.one_of(*_BORDERS)
+
+
+def _sides(owner: Operation, name: str, padding: Any) -> tuple[int, int, int, int]:
+    """Return the border on the left, at the top, on the right and at the bottom."""
+    given = padding if arguments.is_sequence(padding) else [padding]
+    if len(given) not in (1, 2, 4):
+        raise owner.refusal(name, padding, "1, 2 or 4 ints")
+    values = [arguments.integer(owner, name, value, 0, MOST_NUMBERS) for value in given]
+    left, top, right, bottom = (values * 4)[:4] if len(values) < 4 else values
+    return left, top, right, bottom
+
+
+def _check_fill(owner: Operation, fill: Any, mode: str) -> None:
+    values = arguments.numbers_of(owner, "fill", fill)
+    if mode != "constant" and len(values) > 1:
+        raise owner.refusal("fill", fill, f"one number with {mode!r}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,22 +73,21 @@ class RandomCrop(Alternating):
     pad_if_needed: bool = False
     fill: Any = 0
     padding_mode: Any = "constant"
+    _arguments = arguments.checks(
+        size=arguments.size,
+        padding=arguments.optional(_sides),
+        pad_if_needed=arguments.flag,
+        fill=arguments.numbers_of,
+        padding_mode=_mode,
+    )
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        self._check_alternate()
-        arguments.size(self, self.size)
-        self._padding()
-        arguments.flag(self, "pad_if_needed", self.pad_if_needed)
-        _check_fill(self, self.fill, self.padding_mode)
-
-    def _padding(self) -> tuple[int, int, int, int]:
-        return _sides(self, 0 if self.padding is None else self.padding)
+    def _check(self) -> None:
+        _check_fill(self, self.fill, self._value("padding_mode"))
 
     def add_to(self, chain: Chain) -> None:
         height, width, _ = chain.image()
-        rows, columns = arguments.size(self, self.size)
-        left, top, right, bottom = self._padding()
+        rows, columns = self._value("size")
+        left, top, right, bottom = self._value("padding") or (0, 0, 0, 0)
         if self.pad_if_needed:
             lacking = max(0, rows - height - top - bottom)
             top, bottom = top + lacking, bottom + lacking
@@ -77,18 +101,8 @@ class RandomCrop(Alternating):
                 f"is larger than the image with its padding, {height + top + bottom} x "
                 f"{width + left + right}: use `padding` or `pad_if_needed=True`"
             )
-        mode = arguments.choice(self, "padding_mode", self.padding_mode, _BORDERS)
-        _check_border(chain, mode, max(top, bottom), max(left, right))
-        fills = mode == "constant" and max(left, top, right, bottom) > 0
-        add_crop(
-            chain,
-            (rows, columns),
-            (-top, -left),
-            (down + 1, across + 1),
-            border=_BORDERS.index(mode),
-            fill=filling(self, chain, self.fill) if fills else None,
-            fills=fills,
-        )
+        sides = left, top, right, bottom
+        _add_bordered(chain, self, sides, (rows, columns), (down + 1, across + 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,29 +132,19 @@ class Pad(Operation):
     padding: Any
     fill: Any = 0
     padding_mode: Any = "constant"
+    _arguments = arguments.checks(
+        padding=_sides, fill=arguments.numbers_of, padding_mode=_mode
+    )
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        _sides(self, self.padding)
-        _check_fill(self, self.fill, self.padding_mode)
+    def _check(self) -> None:
+        _check_fill(self, self.fill, self._value("padding_mode"))
 
     def add_to(self, chain: Chain) -> None:
         height, width, _ = chain.image()
-        left, top, right, bottom = _sides(self, self.padding)
+        left, top, right, bottom = self._value("padding")
         size = (height + top + bottom, width + left + right)
         chain.within(*size)
-        mode = arguments.choice(self, "padding_mode", self.padding_mode, _BORDERS)
-        _check_border(chain, mode, max(top, bottom), max(left, right))
-        fills = mode == "constant" and size != (height, width)
-        add_crop(
-            chain,
-            size,
-            (-top, -left),
-            (1, 1),
-            border=_BORDERS.index(mode),
-            fill=filling(self, chain, self.fill) if fills else None,
-            fills=fills,
-        )
+        _add_bordered(chain, self, (left, top, right, bottom), size, (1, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,14 +166,11 @@ class CenterCrop(Operation):
     """
 
     size: Any
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.size(self, self.size)
+    _arguments = arguments.checks(size=arguments.size)
 
     def add_to(self, chain: Chain) -> None:
         height, width, _ = chain.image()
-        rows, columns = arguments.size(self, self.size)
+        rows, columns = self._value("size")
         if rows > height or columns > width:
             raise chain.refusal("is larger than the image")
         first = (round((height - rows) / 2), round((width - columns) / 2))
@@ -181,11 +182,9 @@ class _Flip(AlternatingFlip):
 
     p: float
     _axis: int
+    _arguments = arguments.checks(p=arguments.probability)
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        self._check_alternate()
-        arguments.probability(self, self.p)
+    def _check(self) -> None:
         if self.alternate and self.p != 0.5:
             raise self.refusal(
                 "p", self.p, "0.5, the default, with `alternate=True`: every second"
@@ -244,25 +243,6 @@ class RandomVerticalFlip(_Flip):
     _axis = 0
 
 
-def _sides(owner: Operation, padding: Any) -> tuple[int, int, int, int]:
-    """Return the border on the left, at the top, on the right and at the bottom."""
-    given = padding if arguments.is_sequence(padding) else [padding]
-    if len(given) not in (1, 2, 4):
-        raise owner.refusal("padding", padding, "1, 2 or 4 ints")
-    values = [
-        arguments.integer(owner, "padding", value, 0, MOST_NUMBERS) for value in given
-    ]
-    left, top, right, bottom = (values * 4)[:4] if len(values) < 4 else values
-    return left, top, right, bottom
-
-
-def _check_fill(owner: Operation, fill: Any, padding_mode: Any) -> None:
-    values = arguments.numbers_of(owner, "fill", fill)
-    mode = arguments.choice(owner, "padding_mode", padding_mode, _BORDERS)
-    if mode != "constant" and len(values) > 1:
-        raise owner.refusal("fill", fill, f"one number with {mode!r}")
-
-
 def _check_border(chain: Chain, mode: str, rows: int, columns: int) -> None:
     height, width, _ = chain.extent
     spare = {"reflect": 1, "symmetric": 0}.get(mode)
@@ -271,6 +251,29 @@ def _check_border(chain: Chain, mode: str, rows: int, columns: int) -> None:
     raise chain.refusal(
         f"has a border of {rows} rows and {columns} columns, but {mode!r} has "
         f"{height - spare} and {width - spare} at most"
+    )
+
+
+def _add_bordered(
+    chain: Chain,
+    owner: RandomCrop | Pad,
+    sides: tuple[int, int, int, int],
+    size: tuple[int, int],
+    places: tuple[int, int],
+) -> None:
+    """Add a window of an image with a border on its four sides."""
+    left, top, right, bottom = sides
+    mode = _mode(owner, "padding_mode", owner.padding_mode)
+    _check_border(chain, mode, max(top, bottom), max(left, right))
+    fills = mode == "constant" and max(sides) > 0
+    add_crop(
+        chain,
+        size,
+        (-top, -left),
+        places,
+        border=_BORDERS.index(mode),
+        fill=filling(owner, chain, owner.fill) if fills else None,
+        fills=fills,
     )
 
 
@@ -306,14 +309,6 @@ def filling(
     owner: Operation, chain: Chain, fill: Any, *, rounds: bool = False
 ) -> list[float]:
     """Return the fill of each channel, as numbers of the leaf's type; see `fitting`."""
-    channels = chain.extent[2]
-    if chain.mask_fill is not None:
-        fill = chain.mask_fill
-    values = arguments.numbers_of(owner, "fill", fill)
-    if len(values) not in (1, channels):
-        raise chain.refusal(
-            f"has {len(values)} numbers in `fill` for {channels} channels"
-        )
-    return [chain.fitting(owner, "fill", value, rounds=rounds) for value in values] * (
-        channels if len(values) == 1 else 1
-    )
+    given = fill if chain.mask_fill is None else chain.mask_fill
+    values = chain.for_channels("fill", arguments.numbers_of(owner, "fill", given))
+    return [chain.fitting(owner, "fill", value, rounds=rounds) for value in values]

@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 
 from echobuf._installed import get_include
+from echobuf.custom_sources import CustomSource, sources
 from echobuf.errors import OptionError
 from echobuf.progress import watching
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
+
+__all__ = ["Custom"]
 
 _FLAGS = (
     *("-std=c++20", "-O3", "-fPIC", "-shared"),
@@ -31,16 +34,14 @@ _FLAGS = (
 _VERSION = 1  # of `CustomTable`
 _loaded: dict[str, ctypes.CDLL] = {}  # never unloaded: buffers hold their addresses
 _loading = threading.Lock()
-# Digests of compiled operations, by the addresses of their tables; of all headers, too.
-keys: dict[int, str] = {}
 
 
 class _Table(ctypes.Structure):
     _fields_ = (("version", ctypes.c_uint32), ("settings_bytes", ctypes.c_uint32))
 
 
-def load(source: str, include: Sequence[Path], what: str) -> tuple[int, int]:
-    """Return the address of the table that a source defines, and its settings' bytes.
+def load(source: str, include: Sequence[Path], what: str) -> tuple[int, int, str]:
+    """Return the address of a source's table, its settings' bytes, and a digest of it.
 
     Args:
         source: C++, with `ECHOBUF_OPERATION` in it.
@@ -62,8 +63,7 @@ def load(source: str, include: Sequence[Path], what: str) -> tuple[int, int]:
         raise OptionError(f"{what} was compiled for another version of echobuf.")
     address = ctypes.cast(table, ctypes.c_void_p).value
     assert address is not None
-    keys[address] = key
-    return address, table.contents.settings_bytes
+    return address, table.contents.settings_bytes, key
 
 
 def _loaded_for(source: str, command: list[str], what: str) -> tuple[ctypes.CDLL, str]:
@@ -141,10 +141,6 @@ _TYPES = {
     "float32": "float",
     "float64": "double",
 }
-
-
-# Operations by the addresses of their tables, for the kernels that they are part of.
-sources: dict[int, Custom] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,14 +272,17 @@ class Custom(Operation):
         record = np.frombuffer(packed, self._dtype(), count=1)[0]
         return ", ".join(_literal(record[name]) for name, _ in self._members())
 
+    def _in_cpp(self, packed: bytes) -> str:
+        return f"::{self.struct}{{{self.told(packed)}}}"
+
     def add_to(self, chain: Chain) -> None:
         chain.computes()
         if len(chain.shape) in (3, 4) and chain.is_image():
             chain.image()
         what = f"{self.struct} of {os.fspath(self.header)}"
-        folder = Path(self.header).resolve().parent
-        table, size = load(self.source(), [folder], what)
-        sources[table] = self
+        header = Path(self.header).resolve()
+        table, size, digest = load(self.source(), [header.parent], what)
+        sources[table] = CustomSource(header, digest, self._in_cpp)
         packed = self.packed()
         empty = not self.settings and size == 1  # a struct without members has a byte
         if len(packed) != size and not empty:

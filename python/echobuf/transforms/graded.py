@@ -16,15 +16,15 @@ from echobuf import _core
 from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
-from echobuf.transforms.operation import Operation
-from echobuf.transforms.pixels import MOST_PIXELS
+from echobuf.transforms.operation import OnImages, Operation
+from echobuf.transforms.pixels import check_contrast
+from echobuf.transforms.resampling import warp_mode
 from echobuf.transforms.tones import add_posterize, add_solarize
 
 Levels = tuple[float, ...]
 
 COLORS = ("brightness", "contrast", "color")
 WARPS = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
-_MODES = ("nearest", "bilinear")
 _MOST = 1e6
 
 
@@ -68,7 +68,7 @@ class _Graded(Operation):
 
 
 @dataclass(frozen=True, eq=False)
-class GradedColor(_Graded):
+class GradedColor(_Graded, OnImages):
     """A change of brightness, contrast or saturation by the factor 1 + level.
 
     Args:
@@ -81,17 +81,13 @@ class GradedColor(_Graded):
 
     kind: str
     either_sign: bool = True
+    _of_colours = True
+    _arguments = arguments.checks(kind=arguments.one_of(*COLORS))
 
-    def add_to(self, chain: Chain) -> None:
-        height, width, channels = chain.image()
-        if chain.is_mask:
-            return
-        kind = arguments.choice(self, "kind", self.kind, COLORS)
-        if channels not in (1, 3):
-            raise chain.refusal("takes images of 1 or 3 channels")
-        chain.computes()
-        if kind == "contrast" and height * width > MOST_PIXELS:
-            raise chain.refusal(f"with contrast takes {MOST_PIXELS:,} pixels at most")
+    def _add(self, chain: Chain) -> None:
+        kind = self._value("kind")
+        if kind == "contrast":
+            check_contrast(chain)
         settings = {
             "in": chain.extent,
             "kind": COLORS.index(kind),
@@ -125,12 +121,14 @@ class GradedWarp(_Graded):
     either_sign: bool = True
     interpolation: Any = "nearest"
     fill: Any = None
+    _arguments = arguments.checks(
+        kind=arguments.one_of(*WARPS), interpolation=warp_mode
+    )
 
     def add_to(self, chain: Chain) -> None:
         chain.image()
         chain.computes()
-        kind = arguments.choice(self, "kind", self.kind, WARPS)
-        how = arguments.choice(self, "interpolation", self.interpolation, _MODES)
+        kind, how = self._value("kind"), self._value("interpolation")
         bilinear = 0
         if how == "bilinear" and not chain.is_mask:
             bilinear = 2 if self.fill is None else 1
@@ -146,27 +144,19 @@ class GradedWarp(_Graded):
 
 
 @dataclass(frozen=True, eq=False)
-class GradedPosterize(_Graded):
+class GradedPosterize(_Graded, OnImages):
     """`Posterize` to as many bits as a level says, 0 to 8, cut to whole numbers."""
 
-    def add_to(self, chain: Chain) -> None:
-        chain.image()
-        if chain.is_mask:
-            return
-        chain.computes()
+    def _add(self, chain: Chain) -> None:
         bits = [int(level) for level in self._levels(chain, 0.0, 8.0)]
         add_posterize(chain, 1.0, bits)
 
 
 @dataclass(frozen=True, eq=False)
-class GradedSolarize(_Graded):
+class GradedSolarize(_Graded, OnImages):
     """`Solarize` from a share of white on, which a level says: 0 to 1."""
 
-    def add_to(self, chain: Chain) -> None:
-        chain.image()
-        if chain.is_mask:
-            return
-        chain.computes()
+    def _add(self, chain: Chain) -> None:
         white = dtypes.largest(chain.dtype)
         thresholds = [white * level for level in self._levels(chain, 0.0, 1.0)]
         add_solarize(chain, 1.0, thresholds)

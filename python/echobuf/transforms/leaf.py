@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Protocol
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,14 +13,11 @@ from echobuf.errors import SpecError, show
 from echobuf.field import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.lowering import Extent
+from echobuf.transforms.operation import Operation
 
 MOST_NUMBERS = 2**30  # of a leaf: the core counts them, and pixels, in 32 bits
 _CHANNELS = ((1, 3), (2, 4))  # numbers of channels of an image: likely, less likely
 _ORDERS = {3: ("HWC", "CHW"), 4: ("THWC", "TCHW")}
-
-
-class Shown(Protocol):
-    """An object that messages show by its `repr`, and that is compared by identity."""
 
 
 class Leaf(ABC):
@@ -60,7 +57,7 @@ class Leaf(ABC):
         self.extent: Extent = flat(field.shape)
         self.frames = 1
         self.mixed_images = mixed_images
-        self._operation: Shown | None = None  # that is being added
+        self._operation: Operation | None = None  # that is being added
         self.index = -1
 
     def _check_size(self) -> None:
@@ -128,6 +125,22 @@ class Leaf(ABC):
         orders = _ORDERS.get(len(self.shape), ())
         return any(self.shape[order.index("C")] in channels for order in orders)
 
+    def colours(self) -> int:
+        """Return the channels of an image of 1 or 3 channels; raise for others."""
+        channels = self.extent[2]
+        if channels not in (1, 3):
+            raise self.refusal("takes images of 1 or 3 channels")
+        return channels
+
+    def for_channels(self, name: str, values: Sequence[float]) -> list[float]:
+        """Return the numbers of an argument, one of which is for all channels."""
+        channels = self.extent[2]
+        if len(values) not in (1, channels):
+            raise self.refusal(
+                f"has {len(values)} numbers in `{name}` for {channels} channels"
+            )
+        return list(values) * (channels if len(values) == 1 else 1)
+
     def computes(self) -> None:
         """Raise unless its numbers are uint8 or floats."""
         if self.dtype != np.uint8 and not dtypes.is_float(self.dtype):
@@ -142,7 +155,7 @@ class Leaf(ABC):
             raise self.refusal("takes floats: put ToDtype(np.float32) before it")
 
     def fitting(
-        self, owner: Shown, name: str, value: float, *, rounds: bool = False
+        self, owner: Operation, name: str, value: float, *, rounds: bool = False
     ) -> float:
         """Return `value` as a number of the leaf's type.
 
@@ -186,7 +199,7 @@ class Leaf(ABC):
             self._regroup(wanted, planar=False, frames=1)
         return self.extent
 
-    def mixed_image(self, mix: Shown) -> Extent:
+    def mixed_image(self, mix: Operation) -> Extent:
         """Return the image that `mix` cuts a box of, in other chains."""
         images = self.mixed_images.get(id(mix), [])
         if not images:

@@ -12,6 +12,8 @@ from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
+__all__ = ["CutMix", "MixUp"]
+
 
 class Mixing(Operation):
     """The base of `MixUp` and `CutMix`."""
@@ -20,13 +22,11 @@ class Mixing(Operation):
     num_classes: int | None
     labels: Any
     _cut: int
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.number(self, "alpha", self.alpha, 1e-6, 1e6)
-        if self.num_classes is not None:
-            arguments.integer(self, "num_classes", self.num_classes, 1)
-        arguments.key(self, "labels", self.labels)
+    _arguments = arguments.checks(
+        alpha=arguments.numbers(1e-6, 1e6),
+        num_classes=arguments.optional(arguments.integers(1)),
+        labels=arguments.key,
+    )
 
     def add_to(self, chain: Chain) -> None:
         if len(chain.shape) >= 2:

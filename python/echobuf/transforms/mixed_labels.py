@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
-
 from echobuf.errors import OptionError, show
 from echobuf.field import Field
 from echobuf.transforms import dtypes
 from echobuf.transforms.choices import Container, mixes_in
+from echobuf.transforms.leaves import Chains, Leaves, Path
 from echobuf.transforms.mix import Mixing, MixUp
 from echobuf.transforms.operation import Operation
-
-Path = tuple[Any, ...]
-Chains = dict[Path, list[Operation]]
-
-
-class Leaves(Protocol):
-    """The leaves of batches.
-
-    Attributes:
-        paths: of all leaves; those of the spec come first.
-        stored: how many leaves the spec has.
-    """
-
-    paths: list[Path]
-    stored: int
-
-    def field(self, path: Path) -> Field:
-        """Return the field of the record that a leaf is made from."""
-
-    def path_of(self, key: Any) -> Path:
-        """Return the path that a key stands for."""
-
-    def show(self, paths: Sequence[Path]) -> str:
-        """Return keys of leaves, for messages."""
 
 
 def add_labels(leaves: Leaves, chains: Chains) -> None:

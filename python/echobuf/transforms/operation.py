@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from echobuf.errors import OptionError, show
+from echobuf.transforms import arguments
+from echobuf.transforms.arguments import Check
 
 if TYPE_CHECKING:
     from echobuf.transforms.chain import Chain
+
+__all__ = ["Operation", "Source"]
 
 
 class Operation(ABC):
@@ -32,6 +37,33 @@ class Operation(ABC):
         True
     """
 
+    _arguments: ClassVar[Mapping[str, Check]] = arguments.checks()
+    """The checks of its arguments, each of which returns the form that chains take."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        tables = (vars(base).get("_arguments", {}) for base in reversed(cls.__mro__))
+        cls._arguments = arguments.checks(
+            **{name: check for table in tables for name, check in table.items()}
+        )
+
+    def __post_init__(self) -> None:
+        arguments.make_plain(self)
+        for name in self._arguments:
+            self._value(name)
+        self._check()
+
+    def _value(self, name: str) -> Any:
+        """Return an argument in the form that chains take.
+
+        Raises:
+            OptionError: the operation cannot have this value.
+        """
+        return self._arguments[name](self, name, getattr(self, name))
+
+    def _check(self) -> None:  # noqa: B027 - for those that have more to check
+        """Raise unless the arguments, each of which is allowed, go together."""
+
     @abstractmethod
     def add_to(self, chain: Chain) -> None:
         """Add the operation to a chain.
@@ -51,6 +83,25 @@ class Operation(ABC):
             f"`{argument}` of {type(self).__name__} is {show(value)}; it must be "
             f"{allowed}."
         )
+
+
+class OnImages(Operation):
+    """The base of operations that change the numbers of images, and leave masks."""
+
+    _of_colours = False  # it takes 1 or 3 channels
+
+    def add_to(self, chain: Chain) -> None:
+        chain.image()
+        if chain.is_mask:
+            return
+        if self._of_colours:
+            chain.colours()
+        chain.computes()
+        self._add(chain)
+
+    @abstractmethod
+    def _add(self, chain: Chain) -> None:
+        """Add the operation to the chain of an image."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +124,7 @@ class Source(Operation):
     """
 
     leaf: Any
-
-    def __post_init__(self) -> None:
-        from echobuf.transforms import arguments  # which imports this module
-
-        arguments.make_plain(self)
-        arguments.key(self, "leaf", self.leaf)
+    _arguments = arguments.checks(leaf=arguments.key)
 
     def add_to(self, chain: Chain) -> None:
         raise chain.refusal(

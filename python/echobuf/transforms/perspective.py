@@ -9,7 +9,9 @@ from echobuf.transforms import arguments
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
 from echobuf.transforms.operation import Operation
-from echobuf.transforms.resampling import WARP_MODES
+from echobuf.transforms.resampling import warp_mode
+
+__all__ = ["RandomPerspective"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,28 +49,23 @@ class RandomPerspective(Operation):
     p: float = 0.5
     interpolation: Any = "bilinear"
     fill: Any = 0
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        self._scale()
-        arguments.probability(self, self.p)
-        arguments.choice(self, "interpolation", self.interpolation, WARP_MODES)
-        arguments.numbers_of(self, "fill", self.fill)
-
-    def _scale(self) -> float:
-        name = "distortion_scale"
-        return arguments.number(self, name, self.distortion_scale, 0.0, 1.0)
+    _arguments = arguments.checks(
+        distortion_scale=arguments.numbers(0.0, 1.0),
+        p=arguments.probability,
+        interpolation=warp_mode,
+        fill=arguments.numbers_of,
+    )
 
     def add_to(self, chain: Chain) -> None:
         height, width, _ = chain.image()
         chain.computes()
-        how = arguments.choice(self, "interpolation", self.interpolation, WARP_MODES)
+        how, share = self._value("interpolation"), self._value("distortion_scale")
         settings = {
             "in": chain.extent,
             "bilinear": int(how == "bilinear" and not chain.is_mask),
             "p": float(self.p),
-            "down": int(self._scale() * (height // 2)) + 1,
-            "right": int(self._scale() * (width // 2)) + 1,
+            "down": int(share * (height // 2)) + 1,
+            "right": int(share * (width // 2)) + 1,
             "fill": filling(self, chain, self.fill, rounds=True),
         }
         chain.resample("perspective", settings, chain.extent, "half even")

@@ -12,7 +12,24 @@ from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.alternating import Alternating
 from echobuf.transforms.arguments import Pair
 from echobuf.transforms.chain import Chain
-from echobuf.transforms.operation import Operation
+from echobuf.transforms.operation import OnImages, Operation
+
+__all__ = [
+    "ColorJitter",
+    "Layout",
+    "Mask",
+    "Normalize",
+    "RandomErasing",
+    "ToChannelFirst",
+    "ToDtype",
+]
+
+
+def _deviations(owner: Operation, name: str, value: Any) -> tuple[float, ...]:
+    values = arguments.numbers_of(owner, name, value)
+    if not np.all(np.asarray(values, np.float32)):
+        raise owner.refusal(name, value, "numbers other than 0")
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,31 +53,20 @@ class Normalize(Operation):
 
     mean: Any
     std: Any
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.numbers_of(self, "mean", self.mean)
-        std = arguments.numbers_of(self, "std", self.std)
-        if not np.all(np.asarray(std, np.float32)):
-            raise self.refusal("std", self.std, "numbers other than 0")
+    _arguments = arguments.checks(mean=arguments.numbers_of, std=_deviations)
 
     def add_to(self, chain: Chain) -> None:
-        _, _, channels = chain.image()
+        chain.image()
         if chain.is_mask:
             return
         if not dtypes.is_float(chain.dtype):
             raise chain.refusal(
                 "is for floats: put ToDtype(np.float32, scale=True) before it"
             )
-        both = []
-        for name in ("mean", "std"):
-            values = arguments.numbers_of(self, name, getattr(self, name))
-            if len(values) not in (1, channels):
-                raise chain.refusal(
-                    f"has {len(values)} numbers in `{name}` for {channels} channels"
-                )
-            both.append(list(values) * (channels if len(values) == 1 else 1))
-        chain.normalize(*both)
+        mean, deviation = (
+            chain.for_channels(name, self._value(name)) for name in ("mean", "std")
+        )
+        chain.normalize(mean, deviation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,20 +92,17 @@ class ToDtype(Operation):
     dtype: Any
     scale: bool = False
     keeps_length = True
+    _arguments = arguments.checks(
+        dtype=lambda owner, name, value: dtypes.float_dtype(value), scale=arguments.flag
+    )
 
     def __repr__(self) -> str:
-        name = dtypes.float_dtype(self.dtype).name
-        return f"ToDtype({name}, scale={self.scale})"
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        dtypes.float_dtype(self.dtype)
-        arguments.flag(self, "scale", self.scale)
+        return f"ToDtype({self._value('dtype').name}, scale={self.scale})"
 
     def add_to(self, chain: Chain) -> None:
         if dtypes.code(chain.dtype) == dtypes.OTHER:
             raise chain.refusal("takes real numbers")
-        dtype = dtypes.float_dtype(self.dtype)
+        dtype: np.dtype[Any] = self._value("dtype")
         if dtype == chain.dtype:
             return
         factor = 1.0
@@ -147,10 +150,7 @@ class Layout(Operation):
     """
 
     order: str
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.choice(self, "order", self.order, _ORDERS)
+    _arguments = arguments.checks(order=arguments.one_of(*_ORDERS))
 
     def add_to(self, chain: Chain) -> None:
         if chain.order not in (None, self.order):
@@ -185,19 +185,22 @@ class Mask(Operation):
     """
 
     fill: Any = None
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        if self.fill is not None:
-            arguments.float32(self, "fill", self.fill)
+    _arguments = arguments.checks(fill=arguments.optional(arguments.float32))
 
     def add_to(self, chain: Chain) -> None:
         chain.is_mask = True
         chain.mask_fill = self.fill
 
 
+def _erased(owner: Operation, name: str, value: Any) -> tuple[float, ...] | None:
+    """Return what takes the place of a rectangle; None for noise."""
+    if isinstance(value, str) and value == "random":
+        return None
+    return arguments.numbers_of(owner, name, value)
+
+
 @dataclass(frozen=True, eq=False)
-class RandomErasing(Operation):
+class RandomErasing(OnImages):
     """Puts a number, or noise, in place of a rectangle.
 
     Args:
@@ -224,52 +227,64 @@ class RandomErasing(Operation):
     scale: Any = (0.02, 0.33)
     ratio: Any = (0.3, 3.3)
     value: Any = 0
+    _arguments = arguments.checks(
+        p=arguments.probability,
+        scale=arguments.pairs(0.0, 1.0),
+        ratio=arguments.ratio,
+        value=_erased,
+    )
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.probability(self, self.p)
-        arguments.pair(self, "scale", self.scale, 0.0, 1.0)
-        arguments.ratio(self, self.ratio)
-        if not self._random:
-            arguments.numbers_of(self, "value", self.value)
-
-    @property
-    def _random(self) -> bool:
-        return isinstance(self.value, str) and self.value == "random"
-
-    def add_to(self, chain: Chain) -> None:
-        _, _, channels = chain.image()
-        if chain.is_mask:
-            return
-        chain.computes()
-        if self._random and dtypes.is_integer(chain.dtype):
+    def _add(self, chain: Chain) -> None:
+        values = self._value("value")
+        if values is None and dtypes.is_integer(chain.dtype):
             raise chain.refusal("with 'random' is for floats: put ToDtype before it")
-        values = [0.0]
-        if not self._random:
-            values = list(arguments.numbers_of(self, "value", self.value))
-        if len(values) not in (1, channels):
-            raise chain.refusal(
-                f"has {len(values)} numbers in `value` for {channels} channels"
-            )
-        values = [chain.fitting(self, "value", value) for value in values]
-        ratio = arguments.ratio(self, self.ratio)
+        low, high = self._value("ratio")
         settings = {
             "p": float(self.p),
-            "scale": list(arguments.pair(self, "scale", self.scale)),
-            "ratio": [math.log(ratio[0]), math.log(ratio[1])],
-            "random": int(self._random),
-            "value": values * (channels if len(values) == 1 else 1),
+            "scale": list(self._value("scale")),
+            "ratio": [math.log(low), math.log(high)],
+            "random": int(values is None),
+            "value": [
+                chain.fitting(self, "value", value)
+                for value in chain.for_channels("value", values or [0.0])
+            ],
         }
         chain.change("erase", settings, placed=True)
 
 
 _MOST_FACTOR = 1e6
-MOST_PIXELS = 2**25 - 1
-"""Pixels of an image whose mean the core can take."""
+_MOST_PIXELS = 2**25 - 1  # of an image whose mean the core can take
+
+
+def check_contrast(chain: Chain) -> None:
+    """Raise if an image is too large for the mean that a contrast is about."""
+    height, width, _ = chain.extent
+    if height * width > _MOST_PIXELS:
+        raise chain.refusal(f"with contrast takes {_MOST_PIXELS:,} pixels at most")
+
+
+def _factor(owner: Operation, name: str, value: Any) -> Pair | None:
+    if value is None:
+        return None
+    if arguments.is_sequence(value):
+        both = arguments.pair(owner, name, value, 0.0, _MOST_FACTOR)
+    else:
+        x = arguments.number(owner, name, value, 0.0, _MOST_FACTOR)
+        both = max(0.0, 1.0 - x), 1.0 + x
+    return None if both == (1.0, 1.0) else both
+
+
+def _hue(owner: Operation, name: str, value: Any) -> Pair | None:
+    if value is None:
+        return None
+    both = arguments.range_around(owner, name, value, -0.5)
+    if both[1] > 0.5:
+        raise owner.refusal(name, value, "within -0.5 ... 0.5")
+    return None if both == (0.0, 0.0) else both
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ColorJitter(Alternating):
+class ColorJitter(Alternating, OnImages):
     """Random changes of brightness, contrast, saturation and hue, in random order.
 
     Args:
@@ -298,47 +313,18 @@ class ColorJitter(Alternating):
     contrast: Any = None
     saturation: Any = None
     hue: Any = None
+    _of_colours = True
+    _arguments = arguments.checks(
+        brightness=_factor, contrast=_factor, saturation=_factor, hue=_hue
+    )
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        self._check_alternate()
-        self._ranges()
-
-    def _ranges(self) -> list[Pair | None]:
-        factors = [self._factor(n) for n in ("brightness", "contrast", "saturation")]
-        return [*factors, self._hue()]
-
-    def _factor(self, name: str) -> Pair | None:
-        value = getattr(self, name)
-        if value is None:
-            return None
-        if arguments.is_sequence(value):
-            both = arguments.pair(self, name, value, 0.0, _MOST_FACTOR)
-        else:
-            x = arguments.number(self, name, value, 0.0, _MOST_FACTOR)
-            both = max(0.0, 1.0 - x), 1.0 + x
-        return None if both == (1.0, 1.0) else both
-
-    def _hue(self) -> Pair | None:
-        if self.hue is None:
-            return None
-        both = arguments.range_around(self, "hue", self.hue, -0.5)
-        if both[1] > 0.5:
-            raise self.refusal("hue", self.hue, "within -0.5 ... 0.5")
-        return None if both == (0.0, 0.0) else both
-
-    def add_to(self, chain: Chain) -> None:
-        height, width, channels = chain.image()
-        if chain.is_mask:
-            return
-        if channels not in (1, 3):
-            raise chain.refusal("takes images of 1 or 3 channels")
-        chain.computes()
-        ranges = self._ranges()
+    def _add(self, chain: Chain) -> None:
+        names = "brightness", "contrast", "saturation", "hue"
+        ranges: list[Pair | None] = [self._value(name) for name in names]
         if not any(ranges):
             return
-        if ranges[1] is not None and height * width > MOST_PIXELS:
-            raise chain.refusal(f"with contrast takes {MOST_PIXELS:,} pixels at most")
+        if ranges[1] is not None:
+            check_contrast(chain)
         integer = dtypes.is_integer(chain.dtype)
         settings = {
             "in": chain.extent,

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+
+from echobuf.transforms.operation import Operation
 
 Key = tuple[int, int]
 """An operation's identity in random draws, with how often it occurred before."""
-
-
-class Link(Protocol):
-    """An operation as chains know it; a container has `branches`, too."""
-
-    @property
-    def chance(self) -> Link:
-        """The operation whose random numbers it uses."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +22,17 @@ class Place:
         branches: the places inside of a container, by branch.
     """
 
-    operation: Link
+    operation: Operation
     number: int
     branches: tuple[tuple[Place, ...], ...]
 
 
-def branches_of(operation: Link) -> tuple[tuple[Link, ...], ...]:
+def branches_of(operation: Operation) -> tuple[tuple[Operation, ...], ...]:
     """Return the operations inside of a container, by branch; of others, none."""
     return getattr(operation, "branches", ())
 
 
-def every(operations: Iterable[Link]) -> Iterator[Link]:
+def every(operations: Iterable[Operation]) -> Iterator[Operation]:
     """Yield operations in order, and after each container those inside of it."""
     for operation in operations:
         yield operation
@@ -47,7 +40,7 @@ def every(operations: Iterable[Link]) -> Iterator[Link]:
             yield from every(branch)
 
 
-def occurrences(operations: Iterable[Link]) -> list[Key]:
+def occurrences(operations: Iterable[Operation]) -> list[Key]:
     """Return the keys of the operations of one chain, in the order of `every`."""
     seen: Counter[int] = Counter()
     keys = []
@@ -58,7 +51,9 @@ def occurrences(operations: Iterable[Link]) -> list[Key]:
     return keys
 
 
-def placed(operations: Iterable[Link], numbers: Iterator[int]) -> tuple[Place, ...]:
+def placed(
+    operations: Iterable[Operation], numbers: Iterator[int]
+) -> tuple[Place, ...]:
     """Return the places of operations; `numbers`: of each, in the order of `every`."""
     return tuple(
         Place(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -12,22 +13,22 @@ from echobuf.transforms import arguments
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
+__all__ = ["BoundingBoxes", "Keypoints"]
+
+
+def _outside(owner: Operation, name: str, value: Any) -> float:
+    with contextlib.suppress(Exception):  # of any type that is no number of Python's
+        if math.isnan(value):
+            return math.nan
+    return arguments.float32(owner, name, value)
+
 
 class Following(Operation):
     """The base of `BoundingBoxes` and `Keypoints`."""
 
     image: Any
     outside: Any
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.key(self, "image", self.image)
-        try:
-            is_nan = math.isnan(self.outside)
-        except Exception:  # of any type that is no number of Python's
-            is_nan = False
-        if not is_nan:
-            arguments.float32(self, "outside", self.outside)
+    _arguments = arguments.checks(image=arguments.key, outside=_outside)
 
     def add_to(self, chain: Chain) -> None:
         raise chain.refusal("comes first in its chain, and only there")
@@ -76,10 +77,7 @@ class BoundingBoxes(Following):
     image: Any
     outside: Any = -1.0
     min_size: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        arguments.float32(self, "min_size", self.min_size, 0.0)
+    _arguments = arguments.checks(min_size=arguments.float32s(0.0))
 
 
 @dataclass(frozen=True, eq=False)

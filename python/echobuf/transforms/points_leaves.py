@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping
 
 from echobuf.errors import OptionError, show
-from echobuf.field import Field
 from echobuf.transforms.chain import Chain
-from echobuf.transforms.operation import Operation
+from echobuf.transforms.leaves import Chains, Leaves, Path
 from echobuf.transforms.pixels import Layout
 from echobuf.transforms.points import Following
 from echobuf.transforms.points_chain import FollowedImage, PointsChain, moves_alike
-
-Path = tuple[Any, ...]
-Chains = Mapping[Path, Sequence[Operation]]
-
-
-class Leaves(Protocol):
-    """The leaves of batches.
-
-    Attributes:
-        paths: of all leaves.
-    """
-
-    paths: list[Path]
-
-    def source(self, path: Path) -> int:
-        """Return which field of the record a leaf is made from."""
-
-    def field(self, path: Path) -> Field:
-        """Return the field of the record that a leaf is made from."""
-
-    def path_of(self, key: Any) -> Path:
-        """Return the path that a key stands for."""
-
-    def show(self, paths: Sequence[Path]) -> str:
-        """Return keys of leaves, for messages."""
 
 
 def image_of(leaves: Leaves, chains: Chains, path: Path) -> FollowedImage | None:

@@ -13,6 +13,8 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
 from echobuf.transforms.operation import Operation
 
+__all__ = ["RandomAffine", "RandomResizedCrop", "RandomRotation", "Resize"]
+
 _CROP_MODES = ("bilinear", "bicubic", "nearest")
 _RESIZE_MODES = ("bilinear", "bicubic", "nearest", "nearest-exact")
 _FILTERS = {"bilinear": 0, "bicubic": 1}  # as in `echobuf/transform/filter.hpp`
@@ -43,26 +45,27 @@ class Resize(Operation):
     interpolation: Any = "bilinear"
     max_size: int | None = None
     antialias: bool = True
+    _arguments = arguments.checks(
+        size=arguments.size,
+        interpolation=arguments.one_of(*_RESIZE_MODES),
+        antialias=arguments.flag,
+    )
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        rows, _ = arguments.size(self, self.size)
-        arguments.choice(self, "interpolation", self.interpolation, _RESIZE_MODES)
-        arguments.flag(self, "antialias", self.antialias)
+    def _check(self) -> None:
         if self.max_size is None:
             return
         if arguments.is_sequence(self.size) and len(self.size) == 2:
             raise self.refusal(
                 "max_size", self.max_size, "None with a height and width"
             )
-        arguments.integer(self, "max_size", self.max_size, rows + 1)
+        arguments.integer(self, "max_size", self.max_size, self._value("size")[0] + 1)
 
     def add_to(self, chain: Chain) -> None:
         height, width, channels = chain.image()
         rows, columns = self._result(height, width)
         if (rows, columns) == (height, width):
             return
-        how = arguments.choice(self, "interpolation", self.interpolation, _RESIZE_MODES)
+        how = self._value("interpolation")
         if how not in _FILTERS or chain.is_mask:
             settings = {
                 "in": chain.extent,
@@ -75,9 +78,10 @@ class Resize(Operation):
         add_resample(chain, (rows, columns), how, antialias=self.antialias)
 
     def _result(self, height: int, width: int) -> tuple[int, int]:
+        size: tuple[int, int] = self._value("size")
         if arguments.is_sequence(self.size) and len(self.size) == 2:
-            return arguments.size(self, self.size)
-        small, _ = arguments.size(self, self.size)
+            return size
+        small, _ = size
         short, long = sorted((height, width))
         large = small * long // short
         if self.max_size is not None and large > self.max_size:
@@ -115,23 +119,21 @@ class RandomResizedCrop(Alternating):
     ratio: Any = (3 / 4, 4 / 3)
     interpolation: Any = "bilinear"
     antialias: bool = True
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        self._check_alternate()
-        arguments.size(self, self.size)
-        arguments.pair(self, "scale", self.scale, 0.0)
-        arguments.ratio(self, self.ratio)
-        arguments.choice(self, "interpolation", self.interpolation, _CROP_MODES)
-        arguments.flag(self, "antialias", self.antialias)
+    _arguments = arguments.checks(
+        size=arguments.size,
+        scale=arguments.pairs(0.0),
+        ratio=arguments.ratio,
+        interpolation=arguments.one_of(*_CROP_MODES),
+        antialias=arguments.flag,
+    )
 
     def add_to(self, chain: Chain) -> None:
         _, _, channels = chain.image()
-        rows, columns = arguments.size(self, self.size)
-        scale = arguments.pair(self, "scale", self.scale)
-        low, high = arguments.ratio(self, self.ratio)
+        rows, columns = self._value("size")
+        scale = self._value("scale")
+        low, high = self._value("ratio")
         ratio = math.log(low), math.log(high)
-        how = arguments.choice(self, "interpolation", self.interpolation, _CROP_MODES)
+        how = self._value("interpolation")
         if how == "nearest" or chain.is_mask:
             settings = {
                 "in": chain.extent,
@@ -176,8 +178,68 @@ def add_resample(
     chain.resample("resample", settings, (*size, chain.extent[2]), "half up")
 
 
-WARP_MODES = ("nearest", "bilinear")
+warp_mode = arguments.one_of("nearest", "bilinear")
 _MOST_DEGREES = 1e6
+
+
+def _degrees(owner: Operation, name: str, value: Any) -> Pair:
+    low, high = arguments.range_around(owner, name, value)
+    if max(abs(low), abs(high)) > _MOST_DEGREES:
+        raise owner.refusal(name, value, f"degrees up to {_MOST_DEGREES:g}")
+    return low, high
+
+
+def _no_expansion(owner: Operation, name: str, value: Any) -> None:
+    if value is not False:
+        raise owner.refusal(name, value, "False: all images of a batch are of one size")
+
+
+def _center(owner: Operation, name: str, value: Any) -> Pair | None:
+    if value is None:
+        return None
+    if not arguments.is_sequence(value) or len(value) != 2:
+        raise owner.refusal(name, value, "a pair, x and y, or None")
+    x, y = (arguments.number(owner, name, each) for each in value)
+    return x, y
+
+
+def _shares(owner: Operation, name: str, value: Any) -> Pair:
+    if value is None:
+        return 0.0, 0.0
+    if not arguments.is_sequence(value) or len(value) != 2:
+        raise owner.refusal(name, value, "a pair, for x and for y")
+    x, y = (arguments.number(owner, name, share, 0.0, 1.0) for share in value)
+    return x, y
+
+
+def _scales(owner: Operation, name: str, value: Any) -> Pair:
+    if value is None:
+        return 1.0, 1.0
+    low, high = arguments.pair(owner, name, value)
+    if low <= 0:
+        raise owner.refusal(name, value, "a pair of numbers above 0")
+    return low, high
+
+
+def _shears(owner: Operation, name: str, value: Any) -> tuple[Pair, Pair]:
+    none = (0.0, 0.0)
+    if value is None:
+        return none, none
+    if arguments.is_sequence(value) and len(value) == 4:
+        x, y = tuple(value[:2]), tuple(value[2:])
+    else:
+        x, y = value, none
+    both = _degrees(owner, name, x), _degrees(owner, name, y)
+    if max(map(abs, (*both[0], *both[1]))) >= 90:
+        raise owner.refusal(name, value, "degrees below 90")
+    return both
+
+
+_WARP = {
+    "interpolation": warp_mode,
+    "center": _center,
+    "fill": arguments.numbers_of,
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,21 +274,10 @@ class RandomRotation(Alternating):
     expand: bool = False
     center: Any = None
     fill: Any = 0
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        self._check_alternate()
-        _degrees(self, "degrees", self.degrees)
-        arguments.choice(self, "interpolation", self.interpolation, WARP_MODES)
-        if self.expand is not False:
-            raise self.refusal(
-                "expand", self.expand, "False: all images of a batch are of one size"
-            )
-        _check_center(self, self.center)
-        arguments.numbers_of(self, "fill", self.fill)
+    _arguments = arguments.checks(degrees=_degrees, expand=_no_expansion, **_WARP)
 
     def add_to(self, chain: Chain) -> None:
-        low, high = _degrees(self, "degrees", self.degrees)
+        low, high = self._value("degrees")
         _add_warp(chain, self, (-low, -high))
 
 
@@ -267,78 +318,21 @@ class RandomAffine(Alternating):
     interpolation: Any = "nearest"
     fill: Any = 0
     center: Any = None
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        self._check_alternate()
-        _degrees(self, "degrees", self.degrees)
-        self._translate()
-        self._scale()
-        self._shear()
-        arguments.choice(self, "interpolation", self.interpolation, WARP_MODES)
-        arguments.numbers_of(self, "fill", self.fill)
-        _check_center(self, self.center)
-
-    def _translate(self) -> Pair:
-        if self.translate is None:
-            return 0.0, 0.0
-        if not arguments.is_sequence(self.translate) or len(self.translate) != 2:
-            raise self.refusal("translate", self.translate, "a pair, for x and for y")
-        x, y = (
-            arguments.number(self, "translate", share, 0.0, 1.0)
-            for share in self.translate
-        )
-        return x, y
-
-    def _scale(self) -> Pair:
-        if self.scale is None:
-            return 1.0, 1.0
-        low, high = arguments.pair(self, "scale", self.scale)
-        if low <= 0:
-            raise self.refusal("scale", self.scale, "a pair of numbers above 0")
-        return low, high
-
-    def _shear(self) -> tuple[Pair, Pair]:
-        none = (0.0, 0.0)
-        if self.shear is None:
-            return none, none
-        if arguments.is_sequence(self.shear) and len(self.shear) == 4:
-            x, y = tuple(self.shear[:2]), tuple(self.shear[2:])
-        else:
-            x, y = self.shear, none
-        both = _degrees(self, "shear", x), _degrees(self, "shear", y)
-        if max(map(abs, (*both[0], *both[1]))) >= 90:
-            raise self.refusal("shear", self.shear, "degrees below 90")
-        return both
+    _arguments = arguments.checks(
+        degrees=_degrees, translate=_shares, scale=_scales, shear=_shears, **_WARP
+    )
 
     def add_to(self, chain: Chain) -> None:
         height, width, _ = chain.image()
-        x, y = self._translate()
-        along_x, along_y = self._shear()
+        x, y = self._value("translate")
         _add_warp(
             chain,
             self,
-            _degrees(self, "degrees", self.degrees),
+            self._value("degrees"),
             shift=(x * width, y * height),
-            scale=self._scale(),
-            shear=(along_x, along_y),
+            scale=self._value("scale"),
+            shear=self._value("shear"),
         )
-
-
-def _degrees(owner: Operation, name: str, value: Any) -> Pair:
-    low, high = arguments.range_around(owner, name, value)
-    if max(abs(low), abs(high)) > _MOST_DEGREES:
-        raise owner.refusal(name, value, f"degrees up to {_MOST_DEGREES:g}")
-    return low, high
-
-
-def _check_center(owner: Operation, center: Any) -> None:
-    if center is None:
-        return
-    if not arguments.is_sequence(center) or len(center) != 2:
-        raise owner.refusal("center", center, "a pair, x and y, or None")
-    for value in center:
-        arguments.number(owner, "center", value)
 
 
 def _add_warp(
@@ -352,10 +346,11 @@ def _add_warp(
 ) -> None:
     height, width, _ = chain.image()
     chain.computes()
+    given = _center(owner, "center", owner.center)
     center = (0.0, 0.0)
-    if owner.center is not None:
-        center = owner.center[0] - width / 2, owner.center[1] - height / 2
-    how = arguments.choice(owner, "interpolation", owner.interpolation, WARP_MODES)
+    if given is not None:
+        center = given[0] - width / 2, given[1] - height / 2
+    how = warp_mode(owner, "interpolation", owner.interpolation)
     settings = {
         "in": chain.extent,
         "bilinear": int(how == "bilinear" and not chain.is_mask),

@@ -11,6 +11,8 @@ from echobuf.transforms.alternating import Alternating
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
 
+__all__ = ["GaussianNoise", "RandomGain", "SpecMask", "TokenMask"]
+
 
 @dataclass(frozen=True, eq=False)
 class TokenMask(Operation):
@@ -51,13 +53,15 @@ class TokenMask(Operation):
     p_random: float = 0.1
     special_tokens: Any = ()
     keeps_length = True
+    _arguments = arguments.checks(
+        mask_token=arguments.integers(0),
+        vocab_size=arguments.integers(1),
+        p=arguments.probability,
+        p_mask=arguments.probability,
+        p_random=arguments.probability,
+    )
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.integer(self, "mask_token", self.mask_token, 0)
-        arguments.integer(self, "vocab_size", self.vocab_size, 1)
-        for name in ("p", "p_mask", "p_random"):
-            arguments.probability(self, getattr(self, name), name)
+    def _check(self) -> None:
         if self.p_mask + self.p_random > 1:
             raise self.refusal("p_random", self.p_random, "at most 1 - p_mask")
         if not arguments.is_sequence(self.special_tokens):
@@ -111,10 +115,7 @@ class TokenLabels(Operation):
     mask: TokenMask
     ignore_index: int = field(default=-100)
     keeps_length = True
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.integer(self, "ignore_index", self.ignore_index, -(2**31))
+    _arguments = arguments.checks(ignore_index=arguments.integers(-(2**31)))
 
     @property
     def chance(self) -> Operation:
@@ -123,6 +124,9 @@ class TokenLabels(Operation):
 
     def add_to(self, chain: Chain) -> None:
         self.mask.add_mask(chain, int(self.ignore_index))
+
+
+_decibels = arguments.numbers(-700.0, 700.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,12 +152,10 @@ class RandomGain(Alternating):
     min_db: float = -6.0
     max_db: float = 6.0
     keeps_length = True
+    _arguments = arguments.checks(min_db=_decibels, max_db=_decibels)
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        self._check_alternate()
-        low = arguments.number(self, "min_db", self.min_db, -700.0, 700.0)
-        arguments.number(self, "max_db", self.max_db, low, 700.0)
+    def _check(self) -> None:
+        arguments.number(self, "max_db", self.max_db, self.min_db, 700.0)
 
     def add_to(self, chain: Chain) -> None:
         chain.floats()
@@ -184,13 +186,11 @@ class GaussianNoise(Operation):
     sigma: float = 0.1
     clip: bool | None = None
     keeps_length = True
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.float32(self, "mean", self.mean)
-        arguments.float32(self, "sigma", self.sigma, 0.0)
-        if self.clip is not None:
-            arguments.flag(self, "clip", self.clip)
+    _arguments = arguments.checks(
+        mean=arguments.float32,
+        sigma=arguments.float32s(0.0),
+        clip=arguments.optional(arguments.flag),
+    )
 
     def add_to(self, chain: Chain) -> None:
         image = chain.is_image()
@@ -266,15 +266,14 @@ class SpecMask(Operation):
     value: float = 0.0
     time_axis: int = -1
     keeps_length = True
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.integer(self, "time_axis", self.time_axis, -1, 0)
-        for name in ("freq_mask_param", "time_mask_param"):
-            arguments.integer(self, name, getattr(self, name), 0)
-        for name in ("num_freq_masks", "num_time_masks"):
-            arguments.integer(self, name, getattr(self, name), 0, _core.MOST_BANDS)
-        arguments.float32(self, "value", self.value)
+    _arguments = arguments.checks(
+        time_axis=arguments.integers(-1, 0),
+        freq_mask_param=arguments.integers(0),
+        time_mask_param=arguments.integers(0),
+        num_freq_masks=arguments.integers(0, _core.MOST_BANDS),
+        num_time_masks=arguments.integers(0, _core.MOST_BANDS),
+        value=arguments.float32,
+    )
 
     def add_to(self, chain: Chain) -> None:
         self._check_axis(chain)

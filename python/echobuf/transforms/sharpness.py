@@ -9,13 +9,16 @@ from typing import Any
 from echobuf import _core
 from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.chain import Chain
-from echobuf.transforms.operation import Operation
+from echobuf.transforms.operation import OnImages
+
+__all__ = ["RandomAdjustSharpness", "Sharpness"]
 
 _MOST_FACTOR = 1e6
+_factor = arguments.numbers(0.0, _MOST_FACTOR)
 
 
 @dataclass(frozen=True, eq=False)
-class Sharpness(Operation):
+class Sharpness(OnImages):
     """Images made sharper, or less sharp, always.
 
     Args:
@@ -36,18 +39,15 @@ class Sharpness(Operation):
     """
 
     factor: Any
+    _of_colours = True
+    _arguments = arguments.checks(factor=_factor)
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.number(self, "factor", self.factor, 0.0, _MOST_FACTOR)
-
-    def add_to(self, chain: Chain) -> None:
-        factor = arguments.number(self, "factor", self.factor, 0.0, _MOST_FACTOR)
-        add_sharpen(chain, [1.0 - factor])
+    def _add(self, chain: Chain) -> None:
+        _add_sharpen(chain, [1.0 - self._value("factor")])
 
 
 @dataclass(frozen=True, eq=False)
-class RandomAdjustSharpness(Operation):
+class RandomAdjustSharpness(OnImages):
     """Images made sharper, or less sharp, with a probability.
 
     Args:
@@ -69,22 +69,15 @@ class RandomAdjustSharpness(Operation):
 
     sharpness_factor: Any
     p: float = 0.5
+    _of_colours = True
+    _arguments = arguments.checks(sharpness_factor=_factor, p=arguments.probability)
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        self._factor()
-        arguments.probability(self, self.p)
-
-    def _factor(self) -> float:
-        name = "sharpness_factor"
-        return arguments.number(self, name, self.sharpness_factor, 0.0, _MOST_FACTOR)
-
-    def add_to(self, chain: Chain) -> None:
-        add_sharpen(chain, [1.0 - self._factor()], p=float(self.p))
+    def _add(self, chain: Chain) -> None:
+        _add_sharpen(chain, [1.0 - self._value("sharpness_factor")], p=float(self.p))
 
 
 @dataclass(frozen=True, eq=False)
-class GradedSharpness(Operation):
+class GradedSharpness(OnImages):
     """Sharpness of the factor 1 + m, m being one of some levels, each as likely.
 
     Args:
@@ -95,24 +88,25 @@ class GradedSharpness(Operation):
     levels: tuple[float, ...]
     signed: bool = True
 
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
+    _of_colours = True
+    _arguments = arguments.checks(signed=arguments.flag)
+
+    def _check(self) -> None:
         if not arguments.is_sequence(self.levels) or not (
             0 < len(self.levels) <= _core.MOST_LEVELS
         ):
             raise self.refusal(
                 "levels", self.levels, f"1 to {_core.MOST_LEVELS} numbers"
             )
-        arguments.flag(self, "signed", self.signed)
         most = 1.0 if self.signed else _MOST_FACTOR
         for level in self.levels:
             arguments.number(self, "levels", level, -1.0, most)
 
-    def add_to(self, chain: Chain) -> None:
-        add_sharpen(chain, [-float(m) for m in self.levels], either=self.signed)
+    def _add(self, chain: Chain) -> None:
+        _add_sharpen(chain, [-float(m) for m in self.levels], either=self.signed)
 
 
-def add_sharpen(
+def _add_sharpen(
     chain: Chain, shares: Sequence[float], *, p: float = 1.0, either: bool = False
 ) -> None:
     """Add sharpness.
@@ -123,12 +117,6 @@ def add_sharpen(
         p: with which probability.
         either: the sign of a share is drawn, too.
     """
-    _, _, channels = chain.image()
-    if chain.is_mask:
-        return
-    if channels not in (1, 3):
-        raise chain.refusal("takes images of 1 or 3 channels")
-    chain.computes()
     settings = {
         "in": chain.extent,
         "integer": int(dtypes.is_integer(chain.dtype)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,49 +9,33 @@ import numpy as np
 
 from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.chain import Chain
-from echobuf.transforms.operation import Operation
+from echobuf.transforms.operation import OnImages, Operation
+
+__all__ = [
+    "AutoContrast",
+    "Equalize",
+    "Grayscale",
+    "Invert",
+    "Posterize",
+    "RandomAutocontrast",
+    "RandomEqualize",
+    "RandomGrayscale",
+    "RandomInvert",
+    "RandomPosterize",
+    "RandomSolarize",
+    "Solarize",
+]
 
 _MOST_BITS = 8
 
 
-class _Tone(Operation):
-    """The base of tones, which are applied to images with a probability.
+class _Tone(OnImages):
+    """The base of tones."""
 
-    Masks stay as they are.
-    """
-
-    _p = 1.0
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        if "p" in type(self).__dataclass_fields__:  # type: ignore[attr-defined]
-            arguments.probability(self, self._chance())
-        self._check()
-
-    def _chance(self) -> Any:
-        return getattr(self, "p", self._p)
-
-    def _check(self) -> None:
-        """Raise unless the arguments other than `p` are allowed."""
-
-    def add_to(self, chain: Chain) -> None:
-        chain.image()
-        if chain.is_mask:
-            return
-        chain.computes()
-        self._add(chain, float(self._chance()))
-
-    @abstractmethod
-    def _add(self, chain: Chain, p: float) -> None:
-        """Add it to the chain of an image."""
-
-
-def _one_or_three(chain: Chain) -> int:
-    """Return the channels of an image of 1 or 3."""
-    channels = chain.extent[2]
-    if channels not in (1, 3):
-        raise chain.refusal("takes images of 1 or 3 channels")
-    return channels
+    @property
+    def _chance(self) -> float:
+        """The probability with which it is applied."""
+        return float(getattr(self, "p", 1.0))
 
 
 def _is_integer(chain: Chain) -> int:
@@ -72,8 +55,10 @@ class Invert(_Tone):
         array([[255, 155,  55,   0]], dtype=uint8)
     """
 
-    def _add(self, chain: Chain, p: float) -> None:
-        chain.change("invert", {"p": p, "white": dtypes.largest(chain.dtype)})
+    def _add(self, chain: Chain) -> None:
+        chain.change(
+            "invert", {"p": self._chance, "white": dtypes.largest(chain.dtype)}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +81,7 @@ class RandomInvert(Invert):
     """
 
     p: float = 0.5
+    _arguments = arguments.checks(p=arguments.probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,13 +104,10 @@ class Solarize(_Tone):
     """
 
     threshold: float
+    _arguments = arguments.checks(threshold=arguments.float32)
 
-    def _check(self) -> None:
-        arguments.float32(self, "threshold", self.threshold)
-
-    def _add(self, chain: Chain, p: float) -> None:
-        threshold = arguments.float32(self, "threshold", self.threshold)
-        add_solarize(chain, p, [threshold])
+    def _add(self, chain: Chain) -> None:
+        add_solarize(chain, self._chance, [self._value("threshold")])
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +131,7 @@ class RandomSolarize(Solarize):
     """
 
     p: float = 0.5
+    _arguments = arguments.checks(p=arguments.probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,13 +151,10 @@ class Posterize(_Tone):
     """
 
     bits: int
+    _arguments = arguments.checks(bits=arguments.integers(0, _MOST_BITS))
 
-    def _check(self) -> None:
-        arguments.integer(self, "bits", self.bits, 0, _MOST_BITS)
-
-    def _add(self, chain: Chain, p: float) -> None:
-        bits = arguments.integer(self, "bits", self.bits, 0, _MOST_BITS)
-        add_posterize(chain, p, [bits])
+    def _add(self, chain: Chain) -> None:
+        add_posterize(chain, self._chance, [self._value("bits")])
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +178,7 @@ class RandomPosterize(Posterize):
     """
 
     p: float = 0.5
+    _arguments = arguments.checks(p=arguments.probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,10 +197,15 @@ class AutoContrast(_Tone):
         array([[  0, 127, 254]], dtype=uint8)
     """
 
-    def _add(self, chain: Chain, p: float) -> None:
-        _one_or_three(chain)
+    _of_colours = True
+
+    def _add(self, chain: Chain) -> None:
         white = dtypes.largest(chain.dtype)
-        settings = {"p": p, "white": white, "integer": _is_integer(chain)}
+        settings = {
+            "p": self._chance,
+            "white": white,
+            "integer": _is_integer(chain),
+        }
         chain.change("auto_contrast", settings, statistic=True)
 
 
@@ -242,6 +229,7 @@ class RandomAutocontrast(AutoContrast):
     """
 
     p: float = 0.5
+    _arguments = arguments.checks(p=arguments.probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,8 +249,8 @@ class Equalize(_Tone):
         [0, 200, 255]
     """
 
-    def _add(self, chain: Chain, p: float) -> None:
-        settings = {"p": p, "integer": _is_integer(chain)}
+    def _add(self, chain: Chain) -> None:
+        settings = {"p": self._chance, "integer": _is_integer(chain)}
         chain.change("equalize", settings, statistic=True)
 
 
@@ -286,6 +274,14 @@ class RandomEqualize(Equalize):
     """
 
     p: float = 0.5
+    _arguments = arguments.checks(p=arguments.probability)
+
+
+def _one_or_three(owner: Operation, name: str, value: Any) -> int:
+    channels = arguments.integer(owner, name, value, 1, 3)
+    if channels == 2:
+        raise owner.refusal(name, value, "1 or 3")
+    return channels
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,21 +302,14 @@ class Grayscale(_Tone):
     """
 
     num_output_channels: int = 1
+    _of_colours = True
+    _arguments = arguments.checks(num_output_channels=_one_or_three)
 
-    def _check(self) -> None:
-        self._channels()
-
-    def _channels(self) -> int:
-        name, value = "num_output_channels", self.num_output_channels
-        if arguments.integer(self, name, value, 1, 3) == 2:
-            raise self.refusal(name, value, "1 or 3")
-        return arguments.integer(self, name, value, 1, 3)
-
-    def _add(self, chain: Chain, p: float) -> None:
-        channels, made = _one_or_three(chain), self._channels()
+    def _add(self, chain: Chain) -> None:
+        made = self._value("num_output_channels")
         if chain.order in ("HW", "THW") and made == 3:
             raise chain.refusal("makes 3 channels: put ToChannelFirst() before it")
-        _add_grey(chain, p, channels, made)
+        _add_grey(chain, self._chance, made)
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,13 +332,15 @@ class RandomGrayscale(_Tone):
     """
 
     p: float = 0.1
+    _of_colours = True
+    _arguments = arguments.checks(p=arguments.probability)
 
-    def _add(self, chain: Chain, p: float) -> None:
-        channels = _one_or_three(chain)
-        _add_grey(chain, p, channels, channels)
+    def _add(self, chain: Chain) -> None:
+        _add_grey(chain, self._chance, chain.extent[2])
 
 
-def _add_grey(chain: Chain, p: float, channels: int, made: int) -> None:
+def _add_grey(chain: Chain, p: float, made: int) -> None:
+    channels = chain.extent[2]
     if channels == made == 1:
         return
     settings = {"p": p, "from": channels, "to": made, "integer": _is_integer(chain)}

@@ -11,6 +11,8 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import add_crop
 from echobuf.transforms.operation import Operation
 
+__all__ = ["CenterWindow", "RandomWindow"]
+
 
 class Window(Operation):
     """The base of windows.
@@ -22,11 +24,9 @@ class Window(Operation):
     length: int
     axis: int
     take: str
-
-    def __post_init__(self) -> None:
-        arguments.make_plain(self)
-        arguments.integer(self, "length", self.length, 1)
-        arguments.integer(self, "axis", self.axis, -1, 0)
+    _arguments = arguments.checks(
+        length=arguments.integers(1), axis=arguments.integers(-1, 0)
+    )
 
     def mask(self) -> WindowMask:
         """Return the operation for a further leaf: the rows that are no padding.
@@ -110,10 +110,6 @@ class RandomWindow(Alternating, Window):
     length: int
     axis: int = 0
     take = "random"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_alternate()
 
     def _place(self, extent: int) -> tuple[int, int]:
         return 0, extent - self.length + 1

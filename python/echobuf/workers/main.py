@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf import _core
+from echobuf import _core, capacity
 from echobuf._engine import ragged
 from echobuf._engine.arrays import prepare_put
 from echobuf._engine.ragged_forms import as_arrays
@@ -162,7 +162,7 @@ class _ExampleWriter:
         return _core.Worker(
             **own,
             sizes=record.ragged.sizes,
-            max_lengths=ragged.max_lengths(self._spec, options),
+            max_lengths=capacity.max_lengths(self._spec, options),
             row_length=options.row_length,
             cut=options.cuts,
         )

@@ -1,4 +1,4 @@
-"""A machine that executes the PTX of kernels on the CPU, for tests."""
+"""The machine that executes the PTX of kernels on the CPU: docs/simulated.md."""
 
 from __future__ import annotations
 
@@ -6,13 +6,30 @@ import ctypes
 import functools
 import weakref
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from echobuf.cuda.simulated_driver import Counts, library_path
+from echobuf.cuda.simulated_driver import library_path
 from echobuf.errors import DeviceError
 
 _PARSE, _HOST, _FAULT = 1, 2, 3
 _MOST_INSTRUCTIONS = 1 << 32
 _AXES, _MOST_EXTENT = 3, 1 << 32
+
+
+class Counts(NamedTuple):
+    """The work of a launch: instructions that its warps ran, and its global memory.
+
+    A request is an instruction of a warp, a sector 32 bytes, each counted once a
+    request.
+    """
+
+    instructions: int
+    load_requests: int
+    load_sectors: int
+    load_bytes: int
+    store_requests: int
+    store_sectors: int
+    store_bytes: int
 
 
 class PtxError(Exception):
@@ -177,7 +194,7 @@ class Machine:
                 counts,
             )
         )
-        return Counts.of(counts)
+        return Counts(*counts)
 
 
 class Module:

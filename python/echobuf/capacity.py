@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 
-from echobuf._engine.ragged import payload_bytes
+from echobuf import _core
 from echobuf.errors import CapacityError, OptionError
 from echobuf.field import is_ragged, row_bytes
 from echobuf.option_table import MAX_WINDOW
@@ -186,3 +187,44 @@ def _cgroup_bytes() -> int | None:
 def _read(path: str) -> str:
     with open(path, encoding="ascii") as file:
         return file.read()
+
+
+# ---- sizes of ragged leaves
+
+
+def examples_of(spec: Spec, options: Options) -> int:
+    """Return the most examples of a record: more than one in a whole batch."""
+    return int(spec.fields[0].shape[0]) if options.whole_batches else 1
+
+
+def row_of(spec: Spec) -> int:
+    """Return the bytes of one row of all ragged leaves."""
+    return sum(row_bytes(field) for field in spec.fields if is_ragged(field))
+
+
+def segments_of(options: Options) -> int:
+    """Return the number of segments that share the payload of the window."""
+    if options.factor is not None:
+        return math.ceil(options.factor)
+    # A batch of packed rows is no number of examples.
+    size = 1 if options.packs else options.batch_size
+    return _core.AutoSchedule(options.window, size, options.max_factor).segments
+
+
+def payload_bytes(spec: Spec, options: Options) -> int:
+    """Return the most bytes that ragged leaves take in a window; 0 without such."""
+    if options.payload_bytes is not None:
+        return options.payload_bytes
+    most = options.window * examples_of(spec, options)
+    return most * sum(
+        row_bytes(field) * length
+        for field, length in zip(spec.fields, max_lengths(spec, options), strict=True)
+    )
+
+
+def max_lengths(spec: Spec, options: Options) -> list[int]:
+    """Return the most rows of each leaf; 0 for any number, and for fixed ones."""
+    most = options.pack_to
+    if most is None:
+        return [field.max_length or 0 for field in spec.fields]
+    return [min(most, field.max_length or most) for field in spec.fields]
