@@ -29,10 +29,12 @@ def random_records(dice: random.Random) -> tuple[dict[str, Field], dict[str, Any
     if dice.random() < 0.2:
         sizes[0], window = 70_001 - dice.randint(0, 1), 2
     spec = {f"field {i}": Field((size,), np.uint8) for i, size in enumerate(sizes)}
+    factor = dice.choice([factor for factor in (1, 2, 2.5, 3) if factor <= window])
+    most = window if factor != 2.5 else 2 * (window // 3)
     options = {
         "window": window,
-        "batch_size": dice.randint(1, window),
-        "factor": dice.choice([1, 2, 2.5, 3]),
+        "batch_size": dice.randint(1, max(1, most)),
+        "factor": factor if most else 2,
     }
     if dice.random() < 0.3:
         options |= {"max_staleness": 4, "with_info": True}
@@ -85,13 +87,17 @@ def drawn(device: str, spec: dict[str, Field], **options: Any) -> list[Any]:
     expires = "max_staleness" in options
 
     def feed() -> None:
-        for number, record in enumerate(records(spec, options["window"] + 5)):
+        for number, record in enumerate(made):
             version = {"version": number // 3} if expires else {}
             buffer.put(record, timeout=WAIT_S, **version)
         buffer.close()
 
+    # What has expired depends on what was put before a draw: all, where records expire.
+    made = records(spec, options["window"] + (0 if expires else 5))
     with echobuf.EchoBuffer(spec, device=device, **options) as buffer:
         feeder = Worker(feed)
+        if expires:
+            feeder.result()
         batches = [bits(batch[0] if expires else batch) for batch in buffer]
         feeder.result()
     return batches
