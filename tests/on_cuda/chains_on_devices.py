@@ -36,7 +36,7 @@ def batches(
     stacked = rows_and_images(spec, count, 3)
     drawn = []
     with make(device, spec, transform, **more) as buffer:
-        for most in (3, 10**9):
+        for ends, most in (False, min(3, count)), (True, 10**9):
 
             def feed(closes: bool) -> None:
                 with contextlib.suppress(echobuf.ClosedError):
@@ -44,10 +44,10 @@ def batches(
                     if closes:  # after a reset it would be the next epoch's end
                         buffer.close()
 
-            feeder = Worker(feed, most != 3)
+            feeder = Worker(feed, ends)
             for _, batch in zip(range(most), buffer, strict=False):
                 drawn.append(bits(batch))
-            if most == 3:
+            if not ends:
                 buffer.reset()
             feeder.result()
     return drawn
