@@ -123,7 +123,7 @@ def test_the_default_stream_may_be_given_while_another_is_current(torch, handle)
 def test_tensors_are_made_while_another_thread_captures_a_graph(torch, cupy):
     stream = cupy.cuda.Stream(non_blocking=True)
     graph = Graph(stream)
-    with use_tensors(make(device="cuda")) as buffer:
+    with use_tensors(make(device="cuda", kind=LoaderBuffer)) as buffer:
         buffer.put_batch(stack(range(12)))
         with graph:
             batch = Worker(lambda: buffer.next_batch(timeout=WAIT_S)).result()

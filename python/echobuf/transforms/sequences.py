@@ -155,7 +155,7 @@ class RandomGain(Alternating):
     _arguments = arguments.checks(min_db=_decibels, max_db=_decibels)
 
     def _check(self) -> None:
-        arguments.number(self, "max_db", self.max_db, self.min_db, 700.0)
+        arguments.number(self, "max_db", self.max_db, float(self.min_db), 700.0)
 
     def add_to(self, chain: Chain) -> None:
         chain.floats()
