@@ -69,7 +69,7 @@ struct RingMemory {
     auto shared = memory < 0
                       ? std::make_shared<const SharedMemory>(window.bytes())
                       : std::make_shared<const SharedMemory>(memory, window.bytes());
-    return {record_of(options), std::move(shared), window, options.lengths.fields};
+    return {record_of(options), shared, window, options.lengths.fields};
   }
 
   /// The ring goes on behind the records that are in use. Others may have been
