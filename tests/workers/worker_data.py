@@ -102,7 +102,10 @@ class Random(Numbers):
 
 
 class Noted(Numbers):
-    """A dataset that notes in `folder` the processes that have made examples."""
+    """A dataset that notes in `folder` the processes that have made examples.
+
+    Examples 1 and 2 wait for each other: each is made by a worker of its own.
+    """
 
     def __init__(self, n: int, folder: Path) -> None:
         super().__init__(n)
@@ -111,7 +114,12 @@ class Noted(Numbers):
 
     def __getitem__(self, index: int) -> Any:
         with self.lock:
-            (self.folder / str(os.getpid())).touch()
+            (self.folder / str(index)).write_text(str(os.getpid()))
+        if index in (1, 2):
+            end = time.monotonic() + 60
+            while not (self.folder / str(3 - index)).exists():
+                assert time.monotonic() < end
+                time.sleep(0.001)
         return super().__getitem__(index)
 
 

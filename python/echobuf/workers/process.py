@@ -108,7 +108,9 @@ class WorkerProcess:
     @property
     def failed_at_start(self) -> bool:
         """True if the worker exited before it was set up: a new one would, too."""
-        return not self.is_ready and (self.process.exitcode or 0) >= 0
+        code = self.process.exitcode or 0
+        # 255 is what `multiprocessing` says where a fork server has not told the code.
+        return not self.is_ready and 0 <= code != 255
 
     def ask(self, index: int) -> Any:
         """Return an example that the worker makes before it has a pool.
