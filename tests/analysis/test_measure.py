@@ -243,6 +243,15 @@ def test_a_one_shot_without_an_end():
     assert got.seconds < 35
 
 
+@pytest.mark.parametrize("step_s", [0.01, 100.0])
+def test_a_one_shot_is_measured_though_no_time_is_left_for_it(step_s):
+    """On a machine that is busy all of the time may be used by the first phases."""
+    clock = VirtualClock()
+    upstream = iter(Batches(clock, 10**9, 50.0))
+    got = measured(upstream, clock, step_s=step_s, seconds=1)
+    assert got.together_s.count >= 2
+
+
 def test_a_given_length_takes_precedence():
     clock = VirtualClock()
     assert measured(Batches(clock, 20, 0.1), clock, length=12345).length == 12345

@@ -268,12 +268,15 @@ class OneShotTimer:
         def is_over(done: ReadTotals) -> bool:
             return done.items >= count or not phase.has_time
 
+        def is_enough() -> bool:  # the first step of each slice is not timed
+            return overlap.timings.count >= 2 and not phase.has_time
+
         while not self.alone.ended and not (
             phase.is_over(self._timings) and phase.is_over(overlap.timings)
         ):
             count = self._batches * self._upstream.source.batch_items
             before_s = phase.elapsed_s
-            taken = overlap.run_part(self._items, count, lambda: not phase.has_time)
+            taken = overlap.run_part(self._items, count, is_enough)
             if taken < count and phase.has_time:
                 self.alone.ended = True
                 return
