@@ -15,6 +15,7 @@ import echobuf.loader.loader
 from echobuf import CapacityError, ClosedError, serve
 from echobuf.loader.epochs import Epochs
 from echobuf.resources import DaemonThread, Signal
+from echobuf.serve.reader import ServerReader
 from helpers import WAIT_S, Worker, until
 from interrupt_at import Interrupt
 from test_loader import Numbers
@@ -105,6 +106,47 @@ def test_epochs_of_a_server(check, monkeypatch):
         serve.attach("interrupted") as attached,
     ):
         check(attached, monkeypatch, step=3)  # each is an epoch or two of the server
+
+
+def test_a_thread_of_a_server_that_is_stopped_again_gives_up_no_other_epoch(
+    monkeypatch,
+):
+    made, feeders, feed = [], [], ServerReader.feed
+
+    def make(*args, **kwargs):
+        made.append(Epochs(*args, **kwargs))
+        return made[-1]
+
+    def note(*args):
+        feeders.append(feed(*args))
+        return feeders[-1]
+
+    monkeypatch.setattr(echobuf.loader.loader, "Epochs", make)
+    monkeypatch.setattr(ServerReader, "feed", note)
+
+    def drawn_before_the_next(epoch):
+        """Draw until all is in the window, and begin the next epoch."""
+        batches = FACTOR * N // KWARGS["batch_size"] - 1
+        drawn = [next(epoch)["id"] for _ in range(batches)]
+        until(made[0].begin_early)
+        return drawn
+
+    with (
+        serve.Server(Numbers(N), "stopped-again", window=8, lag=4),
+        serve.attach("stopped-again") as attached,
+        echobuf.EchoLoader(attached, overlap_epochs=True, **KWARGS) as loader,
+    ):
+        epoch = iter(loader)
+        drawn_before_the_next(epoch)
+        loader.set_epoch(5)  # which gives up what was begun
+        for _ in range(3):
+            epoch = iter(loader)
+            drawn = drawn_before_the_next(epoch)
+            for feeder in feeders:
+                if feeder.is_stopped():
+                    feeder.stop()
+            drawn += [batch["id"] for batch in epoch]
+            assert Counter(np.concatenate(drawn).tolist()) == WHOLE
 
 
 def test_a_thread_that_cannot_be_started(monkeypatch):

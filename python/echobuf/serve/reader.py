@@ -19,7 +19,7 @@ from echobuf.errors import (
     StateError,
     message,
 )
-from echobuf.loader.feeder import Feeder
+from echobuf.loader.feeder import Feeder, stop_feeding
 from echobuf.loader.items import LookAhead
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.thread import UpstreamThread
@@ -70,7 +70,6 @@ class ServerReader(Reader):
         self._epoch: ServerEpoch | None = None
         self._reader: _core.RingReader | None = None
         self._buffer: LoaderBuffer | None = None
-        self._feeder: ServerFeeder | None = None  # of the epoch begun last
         self._held = HeldEpoch()
 
     # ---- iteration: epochs of the server
@@ -221,8 +220,9 @@ class ServerReader(Reader):
             )
         reader = self._reader
         assert reader is not None
-        if self._feeder is not None:
-            self._feeder.join()  # the native reader is for one thread
+        # The native reader is for one thread, and Ctrl-C may have left another one.
+        for feeder in stop_feeding(buffer):
+            feeder.join()
         if buffer.is_draining():  # the epoch before is still served: this one is ahead
             self._connection.slot.skip_to(epoch.number - 1)
         else:
@@ -234,7 +234,6 @@ class ServerReader(Reader):
         feeder = ServerFeeder(
             buffer, reader, self._connection, epoch.number, self._held, request.thread
         )
-        self._feeder = feeder
         if not feeder.is_stopped():
             self._held.epoch = None
         return feeder
@@ -290,7 +289,9 @@ class ServerFeeder(Feeder):
             return
         self.stopped.set()
         if not self._ended:  # harmless if the thread ends meanwhile
-            is_ahead = self._buffer.is_draining()
+            # Not of an earlier term: a thread may be stopped once more, much later.
+            is_open = self._buffer.term() == self._term
+            is_ahead = is_open and self._buffer.is_draining()
             if is_ahead:
                 self._held.epoch = self._epoch
             # In this order: nothing may be served from slots that are given up.
