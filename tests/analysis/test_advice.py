@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 import echobuf
 from echobuf.analysis.advice import TIE, WORTH, needed_s
-from echobuf.analysis.measure import measure
 from echobuf.analysis.measurements import Estimate
 from echobuf.analysis.report import Report
 from echobuf.analysis.timings import Timings
 from measured import STEP_S, estimate, measurements
-from virtual_time import Batches, VirtualClock, step_of
+from virtual_time import Batches, VirtualClock, measure, step_of
 
 # ---- the best of the table
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import echobuf
-from echobuf.analysis.measure import measure
+from virtual_time import VirtualClock, measure
 
 BATCH = np.zeros((4, 3))
 RELEASED = threading.Event()
@@ -147,17 +147,21 @@ def test_steps(name):
 
 
 def test_a_step_that_raises_when_upstream_is_beside_it():
-    seen = []
+    clock, seen = VirtualClock(), []
 
     def step(batch):
-        time.sleep(1e-4)
+        clock.pass_by(1e-3)
         seen.append(batch)
         if batch[0, 0] == 7:  # the resident batch is the first one
             raise ValueError("no such label")
 
-    upstream = [BATCH] * 9 + [np.full((4, 3), 7.0)]
+    def batches():
+        for batch in [BATCH] * 9 + [np.full((4, 3), 7.0)]:
+            clock.pass_by(1e-3)
+            yield batch
+
     with pytest.raises(echobuf.StepError, match="no such label"):
-        measure(upstream, step, seconds=0.2)
+        measure(Anew(batches), step, seconds=0.2, clock=clock)
     assert len(seen) > 10
 
 

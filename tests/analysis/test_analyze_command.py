@@ -207,7 +207,7 @@ def test_bad_input_is_one_line_and_code_2(capsys, file, monkeypatch, name):
         (("--window", "1.5"), "whole number"),
         (("--window", "2", "--seconds", "0.2"), "`--window`"),
         (("--json", "missing/report.json"), "no folder"),
-        (("--plot", "."), "end it in one of"),
+        (("--plot", "."), "`--plot` is '.'; its suffix must be one of"),
         (("--plot", "missing/report.png"), "no folder"),
         (("--ranks", "0"), "whole number"),
         (("--ranks", "2", "--peer-rate", "0"), "examples a second"),

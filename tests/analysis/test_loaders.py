@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from echobuf.analysis.measure import measure
-from virtual_time import VirtualClock, step_of
+from virtual_time import VirtualClock, measure, step_of
 
 torch = pytest.importorskip("torch")
 data = pytest.importorskip("torch.utils.data")

@@ -7,8 +7,7 @@ import pytest
 
 import echobuf
 from echobuf.analysis import Cluster, Report
-from echobuf.analysis.measure import measure
-from virtual_time import Batches, VirtualClock, step_of
+from virtual_time import Batches, VirtualClock, measure, step_of
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 

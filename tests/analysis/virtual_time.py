@@ -1,8 +1,19 @@
 """Upstreams and steps that take no time but that of a clock of their own."""
 
 import threading
+import time
+from unittest import mock
 
 import numpy as np
+
+import echobuf
+from echobuf.analysis import clock as clocks
+
+
+def measure(upstream, step, *, clock=time.perf_counter, **arguments):
+    """Return what `analyze` measures on a clock."""
+    with mock.patch.object(clocks, "now", clock):
+        return echobuf.analyze(upstream, step, **arguments).measurements
 
 
 class VirtualClock:

@@ -17,18 +17,12 @@ from PIL import Image
 from rich.console import Console
 
 from echobuf.cli.demo import data, report, session
-from echobuf.cli.demo.report import Costs, predict_seconds
+from echobuf.cli.demo.report import Costs
 from echobuf.cli.demo.settings import Settings
 from echobuf.cli.demo.training import TrainingTask
 from echobuf.cli.main import main
 
-# The costs, the formula and the verdict.
-
-
-def test_prediction():
-    assert predict_seconds(1000, 1, 0.006, 0.001) == pytest.approx(6.0)
-    assert predict_seconds(1000, 6, 0.006, 0.001) == pytest.approx(6.0)
-    assert predict_seconds(1000, 8, 0.006, 0.001) == pytest.approx(8.0)
+# The costs and the verdict.
 
 
 def test_next_bandwidth_brings_the_ratio_near():

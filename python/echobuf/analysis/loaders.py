@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import math
@@ -12,8 +13,9 @@ from typing import Any
 
 import optree
 
+from echobuf.analysis import clock
 from echobuf.analysis.measurements import LoaderParts
-from echobuf.analysis.timings import Clock, Phase, Timings
+from echobuf.analysis.timings import Phase, Timings
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.loader import internals_of
@@ -30,9 +32,9 @@ _END = object()
 
 
 def measure_parts(
-    loader: Any, phase: Phase, clock: Clock, examples_in: Callable[[Any], int]
+    loader: Any, phase: Phase, examples_in: Callable[[Any], int]
 ) -> LoaderParts | None:
-    """Return time the work of the DataLoader's workers in this process, part by part.
+    """Time the work of the DataLoader's workers in this process, part by part.
 
     Works on a shallow copy of the data set: files that it opens on first use must not
     be open in the caller's data set when workers are forked.
@@ -40,7 +42,6 @@ def measure_parts(
     Args:
         loader: a torch DataLoader, or an object with its attributes.
         phase: decides when to stop.
-        clock: returns the time in seconds.
         examples_in: returns the number of examples in an item that the loader yields.
 
     Returns:
@@ -50,7 +51,7 @@ def measure_parts(
         UpstreamError: the data set or `collate_fn` raised, as one that works only in
             worker processes does.
     """
-    parts = _Parts(loader, clock, examples_in)
+    parts = _Parts(loader, examples_in)
     try:
         parts.run(phase)
     except (Exception, SystemExit) as error:
@@ -69,11 +70,8 @@ def measure_parts(
 
 
 class _Parts:
-    def __init__(
-        self, loader: Any, clock: Clock, examples_in: Callable[[Any], int]
-    ) -> None:
+    def __init__(self, loader: Any, examples_in: Callable[[Any], int]) -> None:
         self._loader = loader
-        self._clock = clock
         self._examples_in = examples_in
         self.fetch = Timings()
         self.collate = Timings()
@@ -84,18 +82,18 @@ class _Parts:
         for number, (fetch_s, examples, given) in enumerate(self._fetched()):
             if given == 0:
                 continue
-            begin = self._clock()
+            begin = clock.now()
             batch = self._loader.collate_fn(examples)
-            collate_s = self._clock() - begin
+            collate_s = clock.now() - begin
             size = self._examples_in(batch) if given is None else given
             if number:  # the first one opens files, and fills caches
                 self.fetch.add(fetch_s, size)
                 self.collate.add(collate_s, size)
             if pin is not None:
-                begin = self._clock()
+                begin = clock.now()
                 pin(batch)
                 if number:
-                    self.pin.add(self._clock() - begin, size)
+                    self.pin.add(clock.now() - begin, size)
             if phase.is_over(self.collate):
                 return
 
@@ -117,30 +115,30 @@ class _Parts:
     ) -> Iterator[tuple[float, Any, int | None]]:
         for indices in order:
             size: int | None
-            begin = self._clock()
+            begin = clock.now()
             if not _makes_batches(self._loader):
                 examples, size = dataset[indices], None
             elif hasattr(dataset, "__getitems__") and dataset.__getitems__:
                 examples, size = dataset.__getitems__(indices), len(indices)
             else:
                 examples, size = [dataset[i] for i in indices], len(indices)
-            yield self._clock() - begin, examples, size
+            yield clock.now() - begin, examples, size
 
     def _of_stream(
         self, items: Any, batch_size: int | None
     ) -> Iterator[tuple[float, Any, int | None]]:
         while True:
-            begin = self._clock()
+            begin = clock.now()
             if batch_size is None:
                 example = next(items, _END)
                 if example is _END:
                     return
-                yield self._clock() - begin, example, None
+                yield clock.now() - begin, example, None
                 continue
             examples = list(itertools.islice(items, batch_size))
             if not examples:
                 return
-            yield self._clock() - begin, examples, len(examples)
+            yield clock.now() - begin, examples, len(examples)
 
 
 def _makes_batches(loader: Any) -> bool:
@@ -172,26 +170,23 @@ def _pinning(loader: Any) -> Any:
     return pin_memory
 
 
-class PersistentWorkers:
-    """The `persistent_workers` of a DataLoader, which an analysis may have started.
+@contextlib.contextmanager
+def workers_ended(loader: Any) -> Iterator[None]:
+    """End the `persistent_workers` of a DataLoader, unless they ran before.
 
     Args:
         loader: a torch DataLoader, or None.
     """
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-        self._had = getattr(loader, "_iterator", None) is not None
-
-    def end(self) -> None:
-        """End the worker processes, unless they ran before this object was made."""
-        iterator = getattr(self._loader, "_iterator", None)
-        if iterator is None or self._had:
-            return
-        self._loader._iterator = None  # noqa: SLF001 - as torch does to end workers
-        shut_down = getattr(iterator, "_shutdown_workers", None)
-        if shut_down is not None:
-            shut_down()
+    had = getattr(loader, "_iterator", None) is not None
+    try:
+        yield
+    finally:
+        iterator = getattr(loader, "_iterator", None)
+        if iterator is not None and not had:
+            loader._iterator = None  # noqa: SLF001 - as torch does to end workers
+            shut_down = getattr(iterator, "_shutdown_workers", None)
+            if shut_down is not None:
+                shut_down()
 
 
 # Loaders that are made with the arguments of `EchoLoader` alone.
@@ -199,16 +194,17 @@ _KINDS = ("echobuf.torch.loader", "echobuf.jax.loader", "echobuf.loader.loader")
 
 
 @dataclass(frozen=True)
-class LoaderSource:
-    """The upstream of an `EchoLoader` and the arguments that an analysis takes over.
+class SourceArguments:
+    """An upstream, with the arguments of a loader for it.
 
     Attributes:
-        upstream: the loader's upstream; with worker processes, the batches of these.
-        batched: whether `upstream` yields batches.
+        upstream: an iterable; of an `EchoLoader` its upstream, and with worker
+            processes the batches of these.
+        batched: whether `upstream` yields batches; None to find out.
         batch_size: examples of a batch; None if that is not known yet.
-        window: in examples; None where the loader's window counts batches.
-        max_factor: of the loader.
-        length: examples in an epoch, where the loader was given it.
+        window: in examples; None if it is not known, or counts batches.
+        max_factor: largest factor of "auto".
+        length: examples in an epoch, where it is given.
         device: device on which the loader serves batches.
         transform: the loader's transform.
         seed: of the transform.
@@ -219,14 +215,14 @@ class LoaderSource:
     """
 
     upstream: Any
-    batched: bool
-    batch_size: int | None
-    window: int | None
-    max_factor: int
-    length: int | None
-    device: str
-    transform: Any
-    seed: int
+    batched: bool | None = None
+    batch_size: int | None = None
+    window: int | None = None
+    max_factor: int = 8
+    length: int | None = None
+    device: str = "cpu"
+    transform: Any = None
+    seed: int = 0
     ragged: dict[str, Any] = field(default_factory=dict)
     kind: type[EchoLoader] | None = None
     with_info: bool = False
@@ -314,7 +310,7 @@ class InProcessParts:
         return example
 
 
-def unwrap(loader: EchoLoader) -> LoaderSource:
+def unwrap(loader: EchoLoader) -> SourceArguments:
     """Return the upstream of a loader, with the arguments that an analysis needs.
 
     Raises:
@@ -336,7 +332,7 @@ def unwrap(loader: EchoLoader) -> LoaderSource:
             "server's upstream."
         )
     whole = options.unit == "batch"
-    return LoaderSource(
+    return SourceArguments(
         upstream,
         batched,
         None if whole else batch_size,

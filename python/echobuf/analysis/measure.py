@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import numbers
-import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
-from echobuf.analysis.loaders import LoaderSource, unwrap
-from echobuf.analysis.measurements import Measurements
+from echobuf.analysis.cluster import Cluster
+from echobuf.analysis.loaders import SourceArguments, unwrap
+from echobuf.analysis.report import Report
 from echobuf.analysis.run import Run
 from echobuf.analysis.source import Source
 from echobuf.analysis.step import Step, Synchroniser
-from echobuf.analysis.timings import Budget, Clock
+from echobuf.analysis.timings import Budget
 from echobuf.arguments import check_bool, check_device, check_int
 from echobuf.errors import OptionError, show
 from echobuf.loader import EchoLoader
 from echobuf.repeats import Repeats
-
-if TYPE_CHECKING:
-    from echobuf.analysis.cluster import Cluster
-    from echobuf.analysis.report import Report
 
 _MOST = 1_000_000  # seconds, some eleven days
 
@@ -110,102 +107,43 @@ def analyze(
         >>> report.ratio.mean > 1  # R: training waits for its input
         True
     """
-    from echobuf.analysis.report import Report
-
     if not (repeats is None or isinstance(repeats, Repeats)):
         raise OptionError(
             f"`repeats` is {show(repeats)}; it must be an `echobuf.analysis.Repeats`, "
             "such as `Repeats(epochs=3)`."
         )
-    return Report(
-        measure(
-            upstream,
-            step,
-            batch_size=batch_size,
-            batched=batched,
-            window=window,
-            max_factor=max_factor,
-            length=length,
-            device=device,
-            seconds=seconds,
-            interval=interval,
-            timeout=timeout,
-            synchronize=synchronize,
-            progress=progress,
-        ),
-        cluster,
-        repeats,
-    )
-
-
-def measure(
-    upstream: Iterable[Any],
-    step: Callable[[Any], Any],
-    *,
-    batch_size: int | None = None,
-    batched: bool | None = None,
-    window: int | None = None,
-    max_factor: int | None = None,
-    length: int | None = None,
-    device: str = "cpu",
-    seconds: float = 30.0,
-    interval: float = 0.02,
-    timeout: float = 60.0,
-    synchronize: Callable[[], Any] | None = None,
-    progress: Callable[[str], None] | None = None,
-    clock: Clock = time.perf_counter,
-) -> Measurements:
-    """Measure for `analyze`, with the same arguments.
-
-    `clock` returns the time in seconds; tests replace the machine's clock.
-    """
     if batched is not None:
         check_bool("batched", batched)
-    if max_factor is not None:
-        max_factor = check_int("max_factor", max_factor, 1, 2**31 - 1)
-    if batch_size is not None:
-        batch_size = check_int("batch_size", batch_size, 1, None)
-    if length is not None:
-        length = check_int("length", length, 1, None)
-    device, transform, seed, with_info = check_device(device), None, 0, False
-    ragged: LoaderSource | None = None
+    checked: dict[str, Any] = {
+        name: check_int(name, value, 1, most)
+        for name, value, most in (
+            ("max_factor", max_factor, 2**31 - 1),
+            ("batch_size", batch_size, None),
+            ("window", window, None),
+            ("length", length, None),
+        )
+        if value is not None
+    }
+    device = check_device(device)
     if isinstance(upstream, EchoLoader):
-        ragged = loader = unwrap(upstream)
-        upstream, batched = loader.upstream, loader.batched
-        batch_size = batch_size or loader.batch_size
-        window = window or loader.window
-        max_factor = max_factor or loader.max_factor
-        length = length or loader.length
-        device = loader.device if device == "cpu" else device
-        transform, seed = loader.transform, loader.seed
-        with_info = loader.with_info
-    source = Source(
-        upstream,
-        batch_size=batch_size,
-        batched=batched,
-        length=length,
-        device=device,
-        transform=transform,
-        seed=seed,
-        with_info=with_info,
-        ragged=ragged if ragged is not None and ragged.ragged else None,
-    )
+        arguments = unwrap(upstream)
+        device = arguments.device if device == "cpu" else device
+    else:
+        arguments = SourceArguments(upstream, batched)
+    source = Source(replace(arguments, device=device, **checked))
     if window is not None:
-        window = check_int("window", window, max(1, source.batch_size), None)
+        check_int("window", window, max(1, source.batch_size), None)
     run = Run(
         source,
-        Step(step, Synchroniser(synchronize), clock),
+        Step(step, Synchroniser(synchronize)),
         Budget(
             _check_positive("seconds", seconds),
             _check_positive("interval", interval),
-            clock,
             progress,
         ),
-        clock,
         _check_positive("timeout", timeout),
-        window,
     )
-    return run.measure(max_factor or 8, device)
+    return Report(run.measure(), cluster, repeats)
 
 
 def _check_positive(name: str, value: Any) -> float:

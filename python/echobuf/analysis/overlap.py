@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from echobuf.analysis import clock
 from echobuf.analysis.source import Source, raised_at
 from echobuf.analysis.step import Step
-from echobuf.analysis.timings import Clock, Timings
+from echobuf.analysis.timings import Timings
 from echobuf.analysis.upstream_timer import WatchedItems, run_watched
 from echobuf.errors import SpecError, UpstreamError, describe
 from echobuf.loader import EchoLoader
@@ -22,7 +23,6 @@ class OverlapTimer:
     Args:
         source: upstream.
         step: runs on the caller's thread.
-        clock: returns the time in seconds.
         timeout: seconds to wait for a batch.
 
     Attributes:
@@ -31,12 +31,9 @@ class OverlapTimer:
         served: examples in all passes.
     """
 
-    def __init__(
-        self, source: Source, step: Step, clock: Clock, timeout: float
-    ) -> None:
+    def __init__(self, source: Source, step: Step, timeout: float) -> None:
         self._source = source
         self._step = step
-        self._clock = clock
         self._timeout = timeout
         group = max(1, source.workers)
         self.timings = Timings(group)
@@ -67,7 +64,7 @@ class OverlapTimer:
         def begin(_: WatchedItems) -> Any:
             return iter(loader)
 
-        start = self._clock()
+        start = clock.now()
         epoch = run_watched(begin, self._timeout)  # the first item is there
         try:
             steps = self._run(loader, epoch, is_over, skipped, start)
@@ -91,8 +88,8 @@ class OverlapTimer:
         skipped: int,
         start: float,
     ) -> int:
-        clock, steps, served = self._clock, 0, 0
-        end, before_s = start, start - clock()  # starting counts as waiting
+        steps, served = 0, 0
+        end, before_s = start, start - clock.now()  # starting counts as waiting
         head: list[tuple[float, float, int]] = []
         while True:
             try:
@@ -103,7 +100,7 @@ class OverlapTimer:
                         self._add(*one)
                 return steps
             self._step.wait(self._step.run(batch))
-            now, stats = clock(), loader.stats()
+            now, stats = clock.now(), loader.stats()
             waited_s = stats.next_wait_s
             steps += 1
             examples = stats.served - served

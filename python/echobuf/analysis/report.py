@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 
 from echobuf.analysis import formulas, units
 from echobuf.analysis.advice import (
@@ -18,7 +19,6 @@ from echobuf.analysis.advice import (
 )
 from echobuf.analysis.cluster import Cluster, ClusterEpoch, cluster_epochs
 from echobuf.analysis.measurements import Estimate, Measurements
-from echobuf.analysis.picture_path import check_picture_path
 from echobuf.analysis.prediction import (
     FACTORS,
     Memory,
@@ -30,9 +30,10 @@ from echobuf.analysis.prediction import (
 )
 from echobuf.analysis.simulation import Pipeline
 from echobuf.analysis.worths import EchoWorth, worth_advice, worth_of
-from echobuf.errors import EchobufError
+from echobuf.errors import EchobufError, OptionError
 from echobuf.repeats import Repeats
 
+_SUFFIXES = (".png", ".pdf", ".svg")
 _LEAST_S, _MOST_S = 1e-9, 1e6  # limits on the time of a step or an example
 _LEAST_TOGETHER = 0.9  # both together over the slower alone; less is a bad measurement
 _ASSUMED = 100  # windows in an epoch of an upstream without a length
@@ -395,3 +396,18 @@ class Report:
         return advise(
             self.measurements, self.ratio, lambda factor: self.predict(factor).speedup
         )
+
+
+def check_picture_path(path: str | PathLike[str]) -> Path:
+    """Return the path, if its suffix is a kind of picture that can be written.
+
+    Raises:
+        OptionError: the suffix is another.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in _SUFFIXES:
+        raise OptionError(
+            f"`path` is {str(target)!r}; its suffix must be one of "
+            f"{', '.join(_SUFFIXES)}."
+        )
+    return target

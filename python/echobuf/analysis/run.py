@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator
 
 from echobuf.analysis import units
-from echobuf.analysis.loaders import PersistentWorkers, measure_parts
+from echobuf.analysis.loaders import measure_parts, workers_ended
 from echobuf.analysis.measurements import Estimate, LoaderParts, Measurements
 from echobuf.analysis.overlap import OverlapTimer
 from echobuf.analysis.prediction import buffer_memory
-from echobuf.analysis.source import RandomState, Source, gives_no_more
+from echobuf.analysis.source import Source, gives_no_more, take_random_state
 from echobuf.analysis.step import Step
-from echobuf.analysis.timings import Budget, Clock, Phase, Timings
+from echobuf.analysis.timings import Budget, Phase, Timings
 from echobuf.analysis.upstream_timer import (
     OneShotTimer,
     ReadTotals,
@@ -34,49 +34,41 @@ class Run:
         source: upstream.
         step: the caller's training step.
         budget: shares the time among the phases.
-        clock: returns the time in seconds.
         timeout: seconds to wait for one item.
-        window: window to predict for, in examples; None: 32 batches, or an epoch.
     """
 
     def __init__(
-        self,
-        source: Source,
-        step: Step,
-        budget: Budget,
-        clock: Clock,
-        timeout: float,
-        window: int | None,
+        self, source: Source, step: Step, budget: Budget, timeout: float
     ) -> None:
-        self._window = window
         self._source = source
         self._step = step
         self._budget = budget
-        self._clock = clock
-        self._upstream_timer = UpstreamTimer(source, clock, timeout)
-        self._overlap = OverlapTimer(source, step, clock, timeout)
+        self._upstream_timer = UpstreamTimer(source, timeout)
+        self._overlap = OverlapTimer(source, step, timeout)
         self._first = Timings(self._upstream_timer.group)
         self._second: Timings | None = None
-        self._random = RandomState(source.upstream)
+        self._restore_random = take_random_state(source.upstream)
         self._notes = list(load_notes())
         self._step_s = Timings()
         self._counted: int | None = None  # examples of a whole epoch
 
-    def measure(self, max_factor: int, device: str) -> Measurements:
-        """Run all phases."""
-        source = self._source
-        workers = PersistentWorkers(source.data_loader)
+    def measure(self) -> Measurements:
+        """Run all phases.
+
+        Without a window the report is for one of 32 batches, or of an epoch.
+        """
+        source, arguments = self._source, self._source.arguments
         try:
-            first = self._one_epoch() if source.one_shot else self._epochs()
-            loader = None
-            if source.parts is not None:
-                self._random.restore()
-                phase = self._budget.begin("parts of the DataLoader")
-                loader = self._parts(phase)
+            with workers_ended(source.data_loader):
+                first = self._one_epoch() if source.one_shot else self._epochs()
+                loader = None
+                if source.parts is not None:
+                    self._restore_random()
+                    phase = self._budget.begin("parts of the DataLoader")
+                    loader = self._parts(phase)
         finally:
-            workers.end()
             source.end()
-            self._random.restore()
+            self._restore_random()
         self._notes += source_notes(source, self._counted)
         self._notes += step_notes(self._step)
         self._notes += spread_notes("upstream", self._second or self._first)
@@ -92,9 +84,9 @@ class Run:
             together_s=overlap.timings.estimate(),
             wait_s=overlap.waits.estimate(),
             length=length,
-            window=self._window or _usual_window(source.batch_size, length),
-            max_factor=max_factor,
-            device=device,
+            window=arguments.window or _usual_window(source.batch_size, length),
+            max_factor=arguments.max_factor,
+            device=arguments.device,
             loader=loader,
             one_shot=source.one_shot,
             seconds=self._budget.elapsed_s,
@@ -108,7 +100,7 @@ class Run:
         assert self._source.parts is not None
         loader, of = self._source.parts
         try:
-            return measure_parts(loader, phase, self._clock, of)
+            return measure_parts(loader, phase, of)
         except UpstreamError as error:  # some data sets work in workers only
             self._notes.append(f"The parts of the DataLoader cannot be told: {error}")
         return None
@@ -128,7 +120,7 @@ class Run:
         self._check_first(first)
         self._measure_step()
         second = self._second_pass(first, took_s)
-        self._random.restore()
+        self._restore_random()
         phase = self._budget.begin("together")
         timings = self._overlap.timings
         while not phase.is_over(timings):
@@ -155,7 +147,7 @@ class Run:
         self._counted = first.examples
 
     def _second_pass(self, first: ReadTotals, took_s: float) -> ReadTotals:
-        """Return time the same items again, repeatedly if few; cut where far slower."""
+        """Time the same items again, repeatedly if few; cut where far slower."""
         phase = self._budget.begin("upstream, second pass")
         timings = self._second = Timings(self._upstream_timer.group)
         longest_s = max(2 * took_s, phase.allowed_s)
@@ -166,7 +158,7 @@ class Run:
 
         second = None
         while second is None or not phase.is_over(timings):
-            self._random.restore()
+            self._restore_random()
             done = self._upstream_timer.read(timings, is_over)
             if not done.items:
                 raise gives_no_more(self._source.upstream)
@@ -202,20 +194,20 @@ class Run:
         self._step_s = self._step.measure(batch, size, phase)
 
     def _check_window(self) -> None:
-        source = self._source
-        if self._window is None:
+        source, window = self._source, self._source.arguments.window
+        if window is None:
             return
-        if self._window < source.batch_size:
+        if window < source.batch_size:
             raise OptionError(
-                f"`window` is {self._window}; it must be at least the batch size, "
-                f"which is {source.batch_size}."
+                f"`window` is {window}; it must be at least the batch size, which is "
+                f"{source.batch_size}."
             )
         buffer_memory(
             source.spec,
             batch_size=source.batch_size,
-            window=self._window,
+            window=window,
             factor=1,
-            device=source.device,
+            device=source.arguments.device,
             ragged=source.lengths(),
         )
 

@@ -15,7 +15,7 @@ import numpy as np
 import optree
 
 from echobuf import nodes
-from echobuf.analysis.loaders import InProcessParts, LoaderSource, WorkerBatches
+from echobuf.analysis.loaders import InProcessParts, SourceArguments, WorkerBatches
 from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths, rows_a_batch
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
@@ -37,23 +37,14 @@ _LOADERS = {"torch": "echobuf.torch", "jax": "echobuf.jax", "jaxlib": "echobuf.j
 
 
 class Source:
-    """Upstream of an analysis, and the arguments of a loader for it.
+    """Upstream of an analysis, and the loaders over it.
 
     Args:
-        upstream: any iterable of examples or of batches.
-        batch_size: examples that the step takes; None: as many as upstream's batches.
-        batched: whether upstream yields batches; None: True for a DataLoader that makes
-            batches, for Ray's, and where `batch_size` is not given.
-        length: examples in an epoch; None: upstream's own length, if it has one.
-        device: device on which the loader serves batches.
-        transform: the loader's transform.
-        seed: of the transform.
-        with_info: whether the step gets batches with their infos.
-        ragged: the loader that upstream was taken from, if it has ragged leaves.
+        arguments: upstream, with the arguments of a loader for it.
 
     Attributes:
+        arguments: as given.
         upstream: as given, or its batches if it is a Ray dataset.
-        device: as given.
         batched: whether upstream yields batches.
         one_shot: whether upstream is known to give one epoch only.
         data_loader: upstream, if it is a torch DataLoader; else None.
@@ -62,53 +53,41 @@ class Source:
         item: examples of the first item; 0 before the first item.
         kept: the first items, enough of them for a batch.
         spec: pytree of `Field`s of one example; None before the first item.
+
+    Raises:
+        OptionError: upstream yields no batches, and `batch_size` is not given.
     """
 
-    def __init__(
-        self,
-        upstream: Iterable[Any],
-        *,
-        batch_size: int | None,
-        batched: bool | None,
-        length: int | None,
-        device: str,
-        transform: Any = None,
-        seed: int = 0,
-        with_info: bool = False,
-        ragged: LoaderSource | None = None,
-    ) -> None:
-        upstream = as_batches(upstream, batch_size=batch_size, batched=batched)
+    def __init__(self, arguments: SourceArguments) -> None:
+        batched, batch_size = arguments.batched, arguments.batch_size
+        upstream = as_batches(
+            arguments.upstream, batch_size=batch_size, batched=batched
+        )
         check_iterable(upstream)
+        self.arguments = arguments
         self.upstream = upstream
         self.data_loader = as_data_loader(upstream)
         self.workers = 0 if self.data_loader is None else self.data_loader.num_workers
+        # True for a DataLoader that makes batches, for Ray's, and without `batch_size`.
         if batched is None:
             batched = yields_batches(upstream) or batch_size is None
         self.batched = batched
+        self._ragged = arguments.ragged
         if batch_size is None and batched:
             batch_size = loader_batch_size(upstream)
-        elif batch_size is None and not (ragged and ragged.ragged["max_rows"]):
+        elif batch_size is None and not self._ragged.get("max_rows"):
             raise OptionError(
                 "`batch_size` is None, and `batched` is False; say how many examples "
                 "the step takes, as an int >= 1."
             )
         self.one_shot = _is_own_iterator(upstream) and self.data_loader is None
-        self.batch_size = batch_size or 0
-        self._length = length
-        self.device = device
-        self._transform = transform
-        self._seed = seed
-        self._with_info = with_info
         self.item = 0
         self.kept: list[Any] = []
         self.spec: Any = None
         self._kind = EchoLoader
-        self._ragged = ragged
-        self._lengths: LengthReader | None = None
         self._of_loader = batch_size
-        if ragged is not None:
-            self._lengths = LengthReader(ragged.batch_decoder)
-            self.batch_size = 0 if self._packs else batch_size or 0
+        self.batch_size = 0 if self._packs else batch_size or 0
+        self._lengths = LengthReader(arguments.batch_decoder) if self._ragged else None
         self._kept_examples = 0
         self._last: weakref.ref[Any] | None = None
 
@@ -139,10 +118,10 @@ class Source:
 
     def lengths(self) -> RaggedLengths | None:
         """Return the lengths of the examples; None where no leaf is ragged."""
-        if self._lengths is None or self._ragged is None:
+        if self._lengths is None:
             return None
         size = self._of_loader or (None if self._packs else self.batch_size)
-        return self._lengths.summary(make_spec(self.spec), size, self._ragged.ragged)
+        return self._lengths.summary(make_spec(self.spec), size, self._ragged)
 
     @property
     def _packs(self) -> bool:
@@ -150,9 +129,7 @@ class Source:
         return self._rows_a_batch() > 0
 
     def _rows_a_batch(self) -> int:
-        if self._ragged is None:
-            return 0
-        return rows_a_batch(self._ragged.ragged, self._of_loader)
+        return rows_a_batch(self._ragged, self._of_loader) if self._ragged else 0
 
     def keep(self, item: Any) -> None:
         """Keep an item, while there are too few for a batch.
@@ -179,8 +156,9 @@ class Source:
             SpecError: items cannot be stored.
         """
         first = self.kept[0]
-        made = self._transform is not None or self._ragged or self._with_info
-        as_is = self.device == "cpu" and not made
+        arguments = self.arguments
+        made = arguments.transform is not None or self._ragged or arguments.with_info
+        as_is = arguments.device == "cpu" and not made
         if as_is and self.batched and self.item == self.batch_size:
             # new containers, since the step may add to them or take from them
             return optree.tree_map(lambda leaf: leaf, first, namespace=NAMESPACE)
@@ -188,7 +166,7 @@ class Source:
         epoch = iter(loader)
         batch = next(epoch)
         internals = internals_of(loader)
-        if self._ragged is not None:
+        if self._ragged:
             assert internals.starter.buffer is not None
             spec = internals.starter.buffer.spec
             self.spec = stand_for(spec.treespec, spec.fields)
@@ -202,26 +180,25 @@ class Source:
         Raises:
             OptionError: an argument is out of range.
         """
+        arguments = self.arguments
         return self._kind(
             upstream,
             batch_size=self._of_loader if self._packs else self.batch_size,
             window=self.batch_size,
             factor=1,
             batched=self.batched,
-            device=self.device,
-            transform=self._transform,
-            seed=self._seed,
-            with_info=self._with_info,
-            **({} if self._ragged is None else self._ragged.ragged),
+            device=arguments.device,
+            transform=arguments.transform,
+            seed=arguments.seed,
+            with_info=arguments.with_info,
+            **self._ragged,
         )
 
     def _take_first(self, item: Any) -> None:
         nodes.learn(item)
-        self._kind = _loader_for(item)
-        if self._ragged is not None and self._ragged.kind is not None:
-            self._kind = self._ragged.kind
+        self._kind = self.arguments.kind or _loader_for(item)
         self.item = self.examples_in(item)
-        if self._ragged is None:  # else more than one item says it
+        if not self._ragged:  # else more than one item says it
             self.spec = self._spec_of(item)
         if not self.item:
             raise UpstreamError(
@@ -253,11 +230,12 @@ class Source:
         Args:
             counted: examples counted in a whole epoch, if there was one.
         """
-        if self._length is not None or counted is not None:
-            return counted if self._length is None else self._length
+        given = self.arguments.length
+        if given is not None or counted is not None:
+            return counted if given is None else given
         try:
             if self.batched and self.data_loader is None:
-                return len(self.upstream) * self.item  # type: ignore[arg-type]
+                return len(self.upstream) * self.item
             return count_units(self.upstream, batched=self.batched, whole=False)
         except Exception:  # upstream has no length, or its `__len__` fails
             return None
@@ -338,23 +316,22 @@ def raised_at(error: BaseException) -> str:
     return f" ({name}:{trace.tb_lineno})"
 
 
-class RandomState:
-    """Snapshot of the random generators that upstream may draw from.
+def take_random_state(upstream: Any) -> Callable[[], None]:
+    """Return a function that restores the generators that upstream may draw from.
 
-    Covers Python's, NumPy's and torch's, and those of a DataLoader and its samplers.
-    Restoring it before a second pass gives the same examples in the same order.
+    Those are Python's, NumPy's and torch's, and those of a DataLoader and its samplers.
+    Restored before a second pass, they give the same examples in the same order.
 
     Args:
         upstream: a DataLoader with generators, or any other object.
     """
+    restores = list(_taken(upstream))
 
-    def __init__(self, upstream: Any) -> None:
-        self._restores = list(_taken(upstream))
+    def restore() -> None:
+        for each in restores:
+            each()
 
-    def restore(self) -> None:
-        """Restore all generators."""
-        for restore in self._restores:
-            restore()
+    return restore
 
 
 def _taken(upstream: Any) -> Iterator[Callable[[], None]]:

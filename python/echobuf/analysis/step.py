@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import optree
 
+from echobuf.analysis import clock
 from echobuf.analysis.source import raised_at
-from echobuf.analysis.timings import Clock, Phase, Timings
+from echobuf.analysis.timings import Phase, Timings
 from echobuf.errors import DeviceError, OptionError, StepError, describe
 from echobuf.trees import NAMESPACE
 
@@ -29,7 +30,6 @@ class Step:
     Args:
         function: takes a batch, and trains on it.
         synchroniser: waits for the device.
-        clock: returns the time in seconds.
 
     Attributes:
         changes_batch: whether the step changes its batch in place; known after the
@@ -40,7 +40,7 @@ class Step:
     """
 
     def __init__(
-        self, function: Callable[[Any], Any], synchroniser: Synchroniser, clock: Clock
+        self, function: Callable[[Any], Any], synchroniser: Synchroniser
     ) -> None:
         if not callable(function):
             raise OptionError(
@@ -49,7 +49,6 @@ class Step:
             )
         self._function = function
         self._synchroniser = synchroniser
-        self._clock = clock
         self._is_checked = False
         self.changes_batch = False
 
@@ -133,11 +132,11 @@ class Step:
     def _timed(self, batch: Any, kept: Any, calls: int) -> float:
         if self.changes_batch:
             batch = copy.deepcopy(kept)
-        begin = self._clock()
+        begin = clock.now()
         for _ in range(calls):
             result = self.run(batch)
         self.wait(result)
-        return self._clock() - begin
+        return clock.now() - begin
 
 
 def _check_result(result: Any) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from statistics import NormalDist
 
+from echobuf.analysis import clock
 from echobuf.analysis.measurements import Estimate
 
 _MOST_BLOCKS = 64
@@ -152,8 +153,6 @@ def student_t(freedom: int) -> float:
     return z + first / freedom + second / freedom**2 + third / freedom**3
 
 
-Clock = Callable[[], float]
-
 # Each phase has its share of the time that is left, so that later phases use the time
 # that earlier ones do not need.
 SHARES = {
@@ -174,26 +173,21 @@ class Phase:
         allowed_s: seconds that it may take.
         least_s: seconds that it takes at least.
         interval: relative half-width of the interval at which it stops.
-        clock: returns the time in seconds.
 
     Attributes:
         allowed_s: seconds that it may take.
-        interval: relative half-width of the interval at which it stops.
     """
 
-    def __init__(
-        self, allowed_s: float, least_s: float, interval: float, clock: Clock
-    ) -> None:
-        self._clock = clock
-        self._begin = clock()
+    def __init__(self, allowed_s: float, least_s: float, interval: float) -> None:
+        self._begin = clock.now()
         self._least_s = least_s
+        self._interval = interval
         self.allowed_s = allowed_s
-        self.interval = interval
 
     @property
     def elapsed_s(self) -> float:
         """Return seconds since it began."""
-        return self._clock() - self._begin
+        return clock.now() - self._begin
 
     @property
     def has_time(self) -> bool:
@@ -210,7 +204,7 @@ class Phase:
         elapsed = self.elapsed_s
         if elapsed >= self.allowed_s:
             return timings.has_interval or elapsed >= _PATIENCE * self.allowed_s
-        return elapsed >= self._least_s and timings.is_narrow(self.interval)
+        return elapsed >= self._least_s and timings.is_narrow(self._interval)
 
 
 class Budget:
@@ -219,7 +213,6 @@ class Budget:
     Args:
         seconds: for all phases together.
         interval: relative half-width at which a phase stops.
-        clock: returns the time in seconds.
         progress: called with the name of each phase as it begins.
     """
 
@@ -227,20 +220,18 @@ class Budget:
         self,
         seconds: float,
         interval: float,
-        clock: Clock,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self._seconds = seconds
         self._interval = interval
-        self._clock = clock
         self._progress = progress
-        self._begin = clock()
+        self._begin = clock.now()
         self._left = dict(SHARES)
 
     @property
     def elapsed_s(self) -> float:
         """Return the seconds since this object was made."""
-        return self._clock() - self._begin
+        return clock.now() - self._begin
 
     def begin(self, name: str) -> Phase:
         """Begin a phase of `SHARES`; the phases before it are over."""
@@ -251,4 +242,4 @@ class Budget:
         left = max(0.0, self._seconds - self.elapsed_s)
         allowed = left * self._left[name] / sum(self._left.values())
         del self._left[name]
-        return Phase(allowed, self._seconds * _LEAST, self._interval, self._clock)
+        return Phase(allowed, self._seconds * _LEAST, self._interval)

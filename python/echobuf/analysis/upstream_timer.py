@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from echobuf.analysis import clock
 from echobuf.analysis.source import Source, failed
-from echobuf.analysis.timings import Clock, Phase, Timings
+from echobuf.analysis.timings import Phase, Timings
 from echobuf.errors import UpstreamError
 
 if TYPE_CHECKING:
@@ -42,16 +44,14 @@ class UpstreamTimer:
 
     Args:
         source: upstream.
-        clock: returns the time in seconds.
         timeout: seconds to wait for one item.
 
     Attributes:
         source: upstream, as given.
     """
 
-    def __init__(self, source: Source, clock: Clock, timeout: float) -> None:
+    def __init__(self, source: Source, timeout: float) -> None:
         self.source = source
-        self._clock = clock
         self._timeout = timeout
 
     @property
@@ -86,7 +86,7 @@ class UpstreamTimer:
         """
 
         def work(watched: WatchedItems) -> ReadTotals:
-            begin = self._clock()
+            begin = clock.now()
             rest = self.source.begin() if items is None else items
             return self._read(watched, timings, is_over, rest, begin, skipped, keep)
 
@@ -104,14 +104,14 @@ class UpstreamTimer:
         skipped: int,
         keep: bool,
     ) -> ReadTotals:
-        clock, source, done = self._clock, self.source, ReadTotals()
+        source, done = self.source, ReadTotals()
         head: list[tuple[float, int]] = []
         while not watched.stopped:
             try:
                 item = next(rest, _END)
             except (Exception, SystemExit) as error:
                 raise failed(done.items, error) from error
-            seconds = clock() - begin
+            seconds = clock.now() - begin
             if item is _END:
                 done.ended = True
                 break
@@ -132,7 +132,7 @@ class UpstreamTimer:
             if is_over(done):
                 break
             del item
-            begin = clock()
+            begin = clock.now()
         few = done.ended or timings.count < 2
         if few and done.items < skipped + 2 * self.group:
             for seconds, examples in head:
@@ -168,25 +168,6 @@ class WatchedItems:
         return time.monotonic() - self._last
 
 
-class _Work(threading.Thread, Generic[T]):
-    def __init__(
-        self, work: Callable[[WatchedItems], T], watched: WatchedItems
-    ) -> None:
-        super().__init__(name="echobuf-analyze", daemon=True)
-        self._work: Callable[[WatchedItems], T] | None = work
-        self._watched = watched
-        self.value: Any = None
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        work, self._work = self._work, None
-        assert work is not None
-        try:
-            self.value = work(self._watched)
-        except BaseException as error:
-            self.error = error
-
-
 def run_watched(work: Callable[[WatchedItems], T], timeout: float) -> T:
     """Run `work` on a background thread, as a loader does, while it makes progress.
 
@@ -199,8 +180,15 @@ def run_watched(work: Callable[[WatchedItems], T], timeout: float) -> T:
         UpstreamError: there was no item for longer than the timeout. The thread is
             left behind: it ends when upstream's current call returns.
     """
-    watched = WatchedItems()
-    thread = _Work(work, watched)
+    watched, outcome = WatchedItems(), Future[T]()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work(watched))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    thread = threading.Thread(target=run, name="echobuf-analyze", daemon=True)
     thread.start()
     try:
         while thread.is_alive():
@@ -210,10 +198,7 @@ def run_watched(work: Callable[[WatchedItems], T], timeout: float) -> T:
     except BaseException:
         watched.stopped = True
         raise
-    if thread.error is not None:
-        raise thread.error
-    value: T = thread.value
-    return value
+    return outcome.result()
 
 
 def _silent(count: int, timeout: float) -> UpstreamError:

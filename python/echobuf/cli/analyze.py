@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echobuf.analysis.picture_path import SUFFIXES
 from echobuf.cli import UsageError, require
 from echobuf.cli.arguments import (
     call_target,
@@ -25,8 +24,7 @@ from echobuf.cli.output import check_output_file
 from echobuf.repeats import LIFETIME, Repeats
 
 if TYPE_CHECKING:
-    from echobuf.analysis.cluster import Cluster
-    from echobuf.analysis.report import Report
+    from echobuf.analysis import Cluster, Report
     from echobuf.errors import EchobufError
 
 __all__ = ["configure", "run"]
@@ -46,6 +44,7 @@ _OPTIONS = {
     "shares": "`--cached`",
     "epochs": "`--epochs`",
     "lifetime": "`--repeat-lifetime`",
+    "path": "`--plot`",
 }
 
 
@@ -183,11 +182,11 @@ def run(options: argparse.Namespace) -> int:
     """
     from echobuf.errors import EchobufError
 
-    _check_outputs(options)
-    with exit_on_interrupt():  # imports of frameworks take seconds
-        found = load_target(options.target)
-    upstream, step = _made(found, options.target)
     try:
+        _check_outputs(options)
+        with exit_on_interrupt():  # imports of frameworks take seconds
+            found = load_target(options.target)
+        upstream, step = _made(found, options.target)
         report = _analyze(upstream, step, options)
         _write(report, options)
     except EchobufError as error:
@@ -217,7 +216,7 @@ def _code(report: Report) -> int:
 
 
 def _analyze(upstream: Any, step: Any, options: argparse.Namespace) -> Report:
-    from echobuf.analysis.measure import analyze
+    from echobuf.analysis import analyze
 
     return analyze(
         upstream,
@@ -248,7 +247,7 @@ def _cluster(options: argparse.Namespace) -> Cluster | None:
                 "ranks; say how many: --ranks N"
             )
         return None
-    from echobuf.analysis.cluster import Cluster
+    from echobuf.analysis import Cluster
 
     return Cluster(options.ranks, **given)
 
@@ -280,15 +279,12 @@ def _check_outputs(options: argparse.Namespace) -> None:
     """Check that all files can be written, before anything is measured."""
     if options.plot is not None:
         require("analyze", {"matplotlib": "matplotlib"})
-        _check_picture(options.plot)
+        from echobuf.analysis.report import check_picture_path
+
+        check_picture_path(options.plot)
         check_output_file("--plot", options.plot)
     if options.json is not None and options.json != _STDOUT:
         check_output_file("--json", Path(options.json))
-
-
-def _check_picture(path: Path) -> None:
-    if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"--plot {path}: end it in one of {', '.join(SUFFIXES)}")
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:

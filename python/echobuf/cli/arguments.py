@@ -7,6 +7,7 @@ import importlib.util
 import math
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = [
     "call_target",
     "load_target",
     "number",
+    "number_that",
     "positive",
     "raised_at",
     "rate",
@@ -55,24 +57,6 @@ def whole_number(text: str) -> int:
     return value
 
 
-def rate(text: str) -> float:
-    """Parse a finite number above 0, of examples a second."""
-    value = number(text)
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(
-            f"must be a number > 0, of examples a second, not {text}"
-        )
-    return value
-
-
-def share(text: str) -> float:
-    """Parse a number from 0 to 1."""
-    value = number(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text}")
-    return value
-
-
 def number(text: str) -> float:
     """Parse a number."""
     try:
@@ -81,12 +65,26 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"not a number: {text!r}") from None
 
 
-def positive(text: str) -> float:
-    """Parse a finite number above 0, of seconds."""
-    value = number(text)
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"must be a number of seconds > 0, not {text}")
-    return value
+def number_that(allows: Callable[[float], bool], words: str) -> Callable[[str], float]:
+    """Return a function that parses a number.
+
+    Args:
+        allows: returns whether a number is allowed; NaN is not.
+        words: for the allowed numbers, such as "between 0 and 1".
+    """
+
+    def parse(text: str) -> float:
+        value = number(text)
+        if not allows(value):
+            raise argparse.ArgumentTypeError(f"must be {words}, not {text}")
+        return value
+
+    return parse
+
+
+positive = number_that(lambda s: 0 < s < math.inf, "a number of seconds > 0")
+rate = number_that(lambda r: 0 < r < math.inf, "a number > 0, of examples a second")
+share = number_that(lambda s: 0 <= s <= 1, "a number from 0 to 1")
 
 
 def load_target(target: str) -> Any:

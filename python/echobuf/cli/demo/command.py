@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 from echobuf.cli import require
+from echobuf.cli.arguments import number_that
 from echobuf.cli.demo.settings import Settings
 from echobuf.cli.interrupt import exit_on_interrupt
 from echobuf.cli.output import add_json_option, make_output_folder
@@ -22,7 +23,11 @@ _NEEDED = {
 }
 _DEFAULT = Settings()
 _SEEDS = 2**63
-_SLOWEST_KB_S = 1.0  # below it, one batch takes longer than a run may
+_target = number_that(lambda value: 0 < value < 1, "between 0 and 1")
+# Below 1 kB/s one batch takes longer than a run may.
+_bandwidth = number_that(
+    lambda value: 1 <= value < math.inf, "a number of kB/s, at least 1"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -92,13 +97,6 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"not a number: {text!r}") from None
-
-
 def _seed(text: str) -> int:
     try:
         value = int(text)
@@ -106,20 +104,4 @@ def _seed(text: str) -> int:
         raise argparse.ArgumentTypeError(f"not an integer: {text!r}") from None
     if not 0 <= value < _SEEDS:
         raise argparse.ArgumentTypeError(f"must be from 0 to 2**63 - 1, not {text}")
-    return value
-
-
-def _target(text: str) -> float:
-    value = _number(text)
-    if not 0 < value < 1:  # false for NaN too
-        raise argparse.ArgumentTypeError(f"must be between 0 and 1, not {text}")
-    return value
-
-
-def _bandwidth(text: str) -> float:
-    value = _number(text)
-    if not (math.isfinite(value) and value >= _SLOWEST_KB_S):
-        raise argparse.ArgumentTypeError(
-            f"must be a number of kB/s, at least {_SLOWEST_KB_S:g}, not {text}"
-        )
     return value

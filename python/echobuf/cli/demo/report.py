@@ -16,6 +16,7 @@ from rich import box
 from rich.table import Table
 
 from echobuf import __version__
+from echobuf.analysis.formulas import fresh_s
 from echobuf.cli.demo.settings import Settings
 from echobuf.cli.demo.training import Run
 from echobuf.cli.environment import environment
@@ -24,7 +25,6 @@ __all__ = [
     "Costs",
     "DemoResult",
     "as_json",
-    "predict_seconds",
     "table",
     "write_picture",
 ]
@@ -170,10 +170,8 @@ class DemoResult:
 
     def predicted_s(self, run: Run) -> float:
         """Return the time that the formula predicts for a run, in seconds."""
-        costs = self.costs
-        return predict_seconds(
-            run.end.fresh, run.end.factor, costs.upstream_s, costs.downstream_s
-        )
+        costs, end = self.costs, run.end
+        return end.fresh * fresh_s(costs.upstream_s, costs.downstream_s, end.factor)
 
     def verdicts(self) -> list[str]:
         """Return a line for each run but the first: whether and how much it paid."""
@@ -235,23 +233,3 @@ def write_picture(outcome: DemoResult, path: Path) -> None:
     axes.legend(loc="lower right", frameon=False)
     axes.grid(alpha=0.3)
     figure.savefig(path)
-
-
-def predict_seconds(
-    fresh: int, factor: float, upstream_s: float, downstream_s: float
-) -> float:
-    """Predict the time for `fresh` examples, each echoed `factor` times.
-
-    Upstream and downstream overlap, so the slower one decides: a fresh example takes
-    max(t_upstream, e * t_downstream).
-
-    Args:
-        fresh: Fresh examples.
-        factor: The effective echoing factor e.
-        upstream_s: t_upstream, seconds per fresh example.
-        downstream_s: t_downstream, seconds per example trained on.
-
-    Returns:
-        Seconds.
-    """
-    return fresh * max(upstream_s, factor * downstream_s)
