@@ -40,10 +40,10 @@ class JsonStore:
 
     def get(self, key: str) -> Any:
         """Return the value of a key; None if it has none."""
-        (found,) = self.get_all([key]) or [None]
+        (found,) = self.read_if_set([key]) or [None]
         return found
 
-    def get_all(self, keys: Sequence[str]) -> list[Any] | None:
+    def read_if_set(self, keys: Sequence[str]) -> list[Any] | None:
         """Return the values of the keys; None unless each of them has one."""
         return self.read(keys) if self._call("check", list(keys)) else None
 

@@ -7,7 +7,7 @@ import time
 import warnings
 import weakref
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -27,10 +27,11 @@ _PAUSE_PER_RANK_S = 2e-5  # many waiting ranks must not saturate the store
 _RESPONSE_S = 10.0  # within which the store must respond
 
 
-class RankStore:
+class RankStore(JsonStore):
     """JSON values of one loader's ranks, as one of these ranks reads and writes them.
 
-    By convention a rank writes its own values under `prefix/rank`.
+    By convention a rank writes its own values under `prefix/rank`. Every method raises
+    `UpstreamError` once the store does not answer.
 
     Args:
         store: of torch.distributed, for this loader alone; all ranks share it.
@@ -49,22 +50,14 @@ class RankStore:
     def __init__(
         self, store: Any, liveness: Liveness, number: int, timeout: float
     ) -> None:
+        super().__init__(store)
         self.members = liveness.members
         self.rank = liveness.rank
         self.size = len(liveness.members)
         self.torch_store = store
         self.liveness = liveness
-        self._store = JsonStore(store)
         self._number = number
         self._timeout = timeout
-
-    def set(self, values: Mapping[str, Any]) -> None:
-        """Store each value, which JSON can hold, under its key."""
-        self._call(self._store.set, values)
-
-    def get(self, key: str) -> Any:
-        """Return the value of a key; None if it has none."""
-        return self._call(self._store.get, key)
 
     def get_all(self, prefix: str, without: Collection[int] = ()) -> list[Any] | None:
         """Return the ranks' values of `prefix/rank`; None unless each rank has set it.
@@ -73,22 +66,18 @@ class RankStore:
             prefix: of the keys.
             without: ranks that are left out.
         """
-        return self._call(self._store.get_all, self._keys(prefix, without))
+        return self.read_if_set(self._keys(prefix, without))
 
     def read_all(self, prefix: str) -> list[Any]:
         """Return the ranks' values of `prefix/rank`, which each rank has set."""
-        return self._call(self._store.read, self._keys(prefix))
-
-    def delete(self, key: str) -> None:
-        """Remove a key and its value."""
-        self._call(self._store.delete, key)
+        return self.read(self._keys(prefix))
 
     def _keys(self, prefix: str, without: Collection[int] = ()) -> list[str]:
         return [f"{prefix}/{rank}" for rank in range(self.size) if rank not in without]
 
-    def _call(self, method: Callable[..., T], argument: Any) -> T:
+    def _call(self, method: str, *args: Any) -> Any:
         try:
-            return method(argument)
+            return super()._call(method, *args)
         except StoreGoneError as error:
             raise self.liveness.explain_store_gone(error) from error
 
