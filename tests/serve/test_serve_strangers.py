@@ -20,7 +20,7 @@ from echobuf.serve import address, client, protocol, server_loop
 from echobuf.serve.adoption import Adoption
 from helpers import until
 
-VERSION = server_loop.VERSION
+VERSION = protocol.VERSION
 
 
 @pytest.fixture

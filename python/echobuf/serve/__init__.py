@@ -5,8 +5,9 @@ every fresh example from the same memory. See docs/serve.md.
 """
 
 from echobuf.serve.attached import Attached
-from echobuf.serve.client import Job, Status, names, status
+from echobuf.serve.client import names, status
 from echobuf.serve.server import Server
+from echobuf.serve.status import Job, Status
 
 __all__ = ["Attached", "Job", "Server", "Status", "attach", "names", "status"]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from echobuf import nodes
+from echobuf import _core, nodes
 from echobuf.errors import CapacityError, describe
 from echobuf.field import Field
 from echobuf.loader.items import Adapter, check_example, infer_batch
@@ -25,6 +25,9 @@ from echobuf.resources import receive as receive_bytes
 from echobuf.spec import Spec, make_spec
 from echobuf.spec import describe as describe_spec
 from echobuf.trees import NAMESPACE, flatten, map_leaves
+
+VERSION = _core.__version__
+"""Of echobuf: a server and its jobs have the same."""
 
 _LENGTH = struct.Struct(">I")
 _MAX_BYTES = 1 << 24

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,7 @@ from echobuf.errors import CapacityError, EchobufError, OptionError, describe
 from echobuf.resources import Signal, track
 from echobuf.serve import address, protocol
 from echobuf.serve.protocol import ExampleSpec, Message
-
-VERSION = _core.__version__
+from echobuf.serve.status import Job, Status
 
 _RATE_S = 0.5
 _REQUEST_TIMEOUT_S = 5.0  # to receive a request, and to send an answer
@@ -184,10 +183,10 @@ class ServerLoop:
         files: list[int],
         process: int,
     ) -> None:
-        if message.get("version") != VERSION:
+        if message.get("version") != protocol.VERSION:
             raise OptionError(
-                f"the server {self._name!r} is of echobuf {VERSION}, and this job of "
-                f"{message.get('version')!r}; they must be the same."
+                f"the server {self._name!r} is of echobuf {protocol.VERSION}, and this "
+                f"job of {message.get('version')!r}; they must be the same."
             )
         what = message["what"]
         if what == "resume":
@@ -197,7 +196,7 @@ class ServerLoop:
         if self._closed:
             return
         if what == "status":
-            protocol.send(connection, self._status())
+            protocol.send(connection, asdict(self._status()))
         elif what == "attach":
             self._handle_attach(connection, str(message["job"]), process)
         elif what == "resume":
@@ -287,7 +286,7 @@ class ServerLoop:
 
     # ---- status
 
-    def _status(self) -> Message:
+    def _status(self) -> Status:
         before, start = self._counts(), time.monotonic()
         time.sleep(_RATE_S)
         after, seconds = self._counts(), time.monotonic() - start
@@ -300,31 +299,21 @@ class ServerLoop:
             name, process = by_seat.get(seat, ("?", 0))
             earlier = before[1].get(seat)
             rate = 0.0 if earlier is None else max(0, taken - earlier[2]) / seconds
-            jobs.append(
-                {
-                    "job": name,
-                    "process": process,
-                    "epoch": epoch,
-                    "waiting": waiting,
-                    "rate": rate,
-                    "lag": 0 if waiting else max(0, published - taken),
-                    "held": held,
-                    "silent_s": silent_s,
-                }
-            )
-        return {
-            "name": self._name,
-            "process": os.getpid(),
-            "version": VERSION,
-            "spec": self._info.spec.describe(),
-            "epoch": max(0, begun - 1) if begun > ended else begun,
-            "running": begun > ended,
-            "published": published,
-            "rate": (published - before[0]) / seconds,
-            "slots": self.ring.slots(),
-            "lease_s": self._info.lease_s,
-            "jobs": jobs,
-        }
+            lag = 0 if waiting else max(0, published - taken)
+            jobs.append(Job(name, process, epoch, waiting, rate, lag, held, silent_s))
+        return Status(
+            name=self._name,
+            process=os.getpid(),
+            version=protocol.VERSION,
+            spec=self._info.spec.describe(),
+            epoch=max(0, begun - 1) if begun > ended else begun,
+            running=begun > ended,
+            published=published,
+            rate=(published - before[0]) / seconds,
+            slots=self.ring.slots(),
+            lease_s=self._info.lease_s,
+            jobs=tuple(jobs),
+        )
 
     def _counts(self) -> tuple[int, dict[int, tuple[Any, ...]]]:
         jobs = {seat: tuple(rest) for seat, *rest in self.ring.jobs()}
