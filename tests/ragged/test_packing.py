@@ -6,40 +6,15 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 from packed_records import check_all, make, packings, serve, together
 from packing_reference import PAD, check, example, pack, packed_batches
 
 import echobuf
-from helpers import PUT_SIZES, WAIT_S
+from helpers import WAIT_S
 from schedule_reference import ratio
 
 pytestmark = pytest.mark.contract
-
-
-@settings(max_examples=150)
-@given(packings(), PUT_SIZES)
-def test_batches_are_those_of_the_reference(case, sizes):
-    kwargs, lengths = case
-    batches = packed_batches(kwargs, lengths)
-    with make(kwargs) as buffer:
-        check_all(serve(buffer, lengths, sizes), batches, kwargs, lengths)
-        stats = buffer.stats()
-    assert stats.fresh == len(lengths)
-    assert stats.served == sum(len(row.records) for rows in batches for row in rows)
-
-
-@settings(max_examples=40)
-@given(packings(), PUT_SIZES, st.integers(1, 5))
-def test_after_a_reset_comes_another_epoch(case, sizes, epoch):
-    kwargs, lengths = case
-    with make(kwargs) as buffer:
-        serve(buffer, lengths, sizes)
-        lengths = lengths[::-1]
-        buffer.reset(epoch)
-        served = serve(buffer, lengths, sizes)
-    check_all(served, packed_batches(kwargs, lengths, epoch), kwargs, lengths)
 
 
 @given(packings())
@@ -197,11 +172,6 @@ def test_a_batch_stays_as_it_is_while_others_are_drawn():
         served[0]["tokens"].segment_ids[:] = -1
         check(served[1], batches[1], KWARGS, lengths)
     check_all(served[1:], batches[1:], KWARGS, lengths)
-
-
-def test_no_examples_are_no_rows():
-    with make(KWARGS) as buffer:
-        assert serve(buffer, [], [1]) == []
 
 
 def test_empty_examples_take_a_number_and_no_place():

@@ -7,14 +7,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from packed_records import check_all, iter_batches, make, packings, serve, together
+from packed_records import check_all, iter_batches, make, serve, together
 from packing_reference import packed_batches
 
 from echobuf import StateError
 from equal_arrays import assert_equal
-from helpers import PUT_SIZES, WAIT_S, on_device
+from helpers import WAIT_S, on_device
 from opened_states import opened
 from opened_states import resealed as with_checksum
 
@@ -30,63 +28,6 @@ def through_json(state):
 
 def is_over(state):
     return state["epoch"] == 1
-
-
-@settings(max_examples=20)
-@given(packings(), PUT_SIZES)
-def test_a_state_of_any_batch_goes_on_with_the_next(case, sizes):
-    kwargs, lengths = case
-    batches = packed_batches(kwargs, lengths)
-    states = []
-    with make(kwargs) as buffer:
-        states.append(buffer.state_dict())
-
-        def note():
-            states.append(buffer.state_dict())
-
-        serve(buffer, lengths, sizes, note=note)
-        assert is_over(buffer.state_dict())
-    assert len(states) == len(batches) + 1
-    for done, state in enumerate(states):
-        with make(kwargs) as buffer:
-            buffer.load_state_dict(through_json(state))
-            if is_over(state):
-                assert done == len(batches)
-                continue
-            served_before = sum(
-                len(row.records) for rows in batches[:done] for row in rows
-            )
-            assert buffer.stats().served == served_before
-            first = state["fresh_offset"]
-            rest = serve(buffer, lengths, sizes, first=first)
-            check_all(rest, batches[done:], kwargs, lengths)
-
-
-@settings(max_examples=60)
-@given(packings(), PUT_SIZES, st.integers(1, 4))
-def test_states_of_resumed_buffers_go_on_too(case, sizes, each):
-    """A buffer is left after a few batches, and the next goes on from its state."""
-    kwargs, lengths = case
-    batches = packed_batches(kwargs, lengths)
-    served, state = [], None
-    for _ in range(len(batches) + 2):
-        with make(kwargs) as buffer:
-            first = 0
-            if state is not None:
-                buffer.load_state_dict(through_json(state))
-                first = state["fresh_offset"]
-            taken = []
-            states = []
-
-            def note(buffer=buffer, states=states):
-                states.append(buffer.state_dict())
-
-            taken = serve(buffer, lengths, sizes, first=first, note=note)
-        served += taken[:each]
-        if len(taken) <= each:
-            break
-        state = states[each - 1]
-    check_all(served, batches, kwargs, lengths)
 
 
 def test_the_state_of_full_rows_holds_what_was_begun_before_them():
@@ -112,27 +53,6 @@ def test_the_state_of_full_rows_holds_what_was_begun_before_them():
             state = states[0]
     assert is_over(state)
     check_all(served, batches, kwargs, lengths)
-
-
-@pytest.mark.parametrize("prefetch", [0, 2])
-def test_the_last_whole_batch_ends_the_epoch(prefetch):
-    kwargs = {"window": 12, "factor": 2, "batch_size": 4, "pack_to": 8, "seed": 5}
-    kwargs |= {"drop_last": True, "prefetch": prefetch}
-    lengths = [number % 9 for number in range(75)]
-    batches = packed_batches(kwargs, lengths)
-    assert len(batches) < len(packed_batches({**kwargs, "drop_last": False}, lengths))
-    with make(kwargs) as buffer:
-        served = serve(buffer, lengths, [40])
-        assert is_over(buffer.state_dict())
-        check_all(served, batches, kwargs, lengths)
-        buffer.reset()
-        assert buffer.state_dict()["epoch"] == 1
-        check_all(
-            serve(buffer, lengths, [40]),
-            packed_batches(kwargs, lengths, 1),
-            kwargs,
-            lengths,
-        )
 
 
 def test_a_state_before_the_end_is_known_says_that_more_may_come():

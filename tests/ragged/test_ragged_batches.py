@@ -5,10 +5,9 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from ragged_records import PAD
-from whole_batches import MOST, Batches, batch_cases, make
+from whole_batches import MOST, Batches, make
 
 import echobuf
 from echobuf import Field, Padded, Ragged
@@ -19,47 +18,6 @@ pytestmark = pytest.mark.contract
 
 SIZES = st.lists(st.integers(0, 9), min_size=1, max_size=4)
 """Of what is put in turn; 0 stands for one batch by `put`."""
-
-
-@settings(max_examples=100)
-@given(batch_cases(), SIZES)
-def test_whole_batches_are_those_of_the_reference(case, sizes):
-    kwargs, batches = case
-    with make(kwargs) as buffer:
-        assert batches.serve(buffer, kwargs, sizes) == batches.expected(kwargs)
-        assert buffer.stats().fresh == len(batches)
-
-
-@settings(max_examples=30)
-@given(batch_cases(), SIZES, st.integers(1, 5))
-def test_after_a_reset_comes_another_epoch(case, sizes, epoch):
-    kwargs, batches = case
-    with make(kwargs) as buffer:
-        batches.serve(buffer, kwargs, sizes)
-        buffer.reset(epoch)
-        served = batches.serve(buffer, kwargs, sizes)
-    assert served == batches.expected(kwargs, epoch)
-
-
-@settings(max_examples=20)
-@given(batch_cases(), SIZES)
-def test_a_state_of_any_batch_goes_on_with_the_next(case, sizes):
-    kwargs, batches = case
-    whole = batches.expected(kwargs)
-    with make(kwargs) as buffer:
-        states = [buffer.state_dict()]
-        note = lambda: states.append(buffer.state_dict())  # noqa: E731
-        assert batches.serve(buffer, kwargs, sizes, note=note) == whole
-    assert len(states) == len(whole) + 1
-    for done, state in enumerate(states):
-        with make(kwargs) as buffer:
-            buffer.load_state_dict(state)
-            if state["epoch"] == 1:  # all was served
-                assert done == len(whole)
-                continue
-            first = state["fresh_offset"]
-            rest = batches.serve(buffer, kwargs, sizes, first=first)
-        assert rest == whole[done:]
 
 
 def some_batches(count):

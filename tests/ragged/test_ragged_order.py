@@ -5,19 +5,16 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from ragged_records import ROW_BYTES, SPEC, cases, check, lengths_of, make, serve
 from ragged_reference import (
     factor_bounds,
     ragged_batches,
     ragged_passes,
-    segments,
     uses,
 )
 
 import echobuf
 from equal_arrays import assert_equal
-from helpers import PUT_SIZES
 from schedule_reference import ratio
 
 pytestmark = pytest.mark.contract
@@ -25,72 +22,6 @@ pytestmark = pytest.mark.contract
 
 def expected(kwargs, lengths, epoch=0):
     return ragged_batches(kwargs, lengths, ROW_BYTES, epoch)
-
-
-@settings(max_examples=120)
-@given(cases(), PUT_SIZES)
-def test_batches_are_those_of_the_reference(case, sizes):
-    kwargs, lengths = case
-    with make(kwargs) as buffer:
-        assert serve(buffer, kwargs, lengths, sizes) == expected(kwargs, lengths)
-        assert buffer.stats().fresh == len(lengths)
-
-
-@settings(max_examples=40)
-@given(cases(), PUT_SIZES, st.integers(1, 5))
-def test_after_a_reset_comes_another_epoch_in_the_same_memory(case, sizes, epoch):
-    kwargs, lengths = case
-    with make(kwargs) as buffer:
-        serve(buffer, kwargs, lengths, sizes)
-        reversed_lengths = lengths[::-1]
-        buffer.reset(epoch)
-        served = serve(buffer, kwargs, reversed_lengths, sizes)
-    assert served == expected(kwargs, reversed_lengths, epoch)
-
-
-@settings(max_examples=25)
-@given(cases(), PUT_SIZES)
-def test_a_state_of_any_batch_goes_on_with_the_next(case, sizes):
-    kwargs, lengths = case
-    whole = expected(kwargs, lengths)
-    states = []
-    with make(kwargs) as buffer:
-        states.append(buffer.state_dict())
-        serve(
-            buffer,
-            kwargs,
-            lengths,
-            sizes,
-            note=lambda _: states.append(buffer.state_dict()),
-        )
-    assert len(states) == len(whole) + 1
-    for done, state in enumerate(states):
-        with make(kwargs) as buffer:
-            buffer.load_state_dict(state)
-            if state["epoch"] == 1:  # all was served
-                assert done == len(whole)
-                continue
-            first = state["fresh_offset"]
-            rest = serve(buffer, kwargs, lengths, sizes, first=first)
-        assert rest == whole[done:]
-
-
-def test_a_state_before_the_last_batches_is_not_that_of_the_next_epoch():
-    """Of segments that have not entered, the draws follow from their lengths alone."""
-    kwargs = {"window": 21, "factor": 2.5, "seed": 0, "batch_size": 14}
-    kwargs |= {"drop_last": True, "payload_bytes": 98}
-    lengths = [(0, 0)] * 38 + [(0, 1), (0, 0), (0, 10), (0, 1), (0, 0), (0, 0), (0, 0)]
-    whole = expected(kwargs, lengths)
-    epochs = []
-    with make(kwargs) as buffer:
-        serve(
-            buffer,
-            kwargs,
-            lengths,
-            [50],
-            note=lambda _: epochs.append(buffer.state_dict()["epoch"]),
-        )
-    assert epochs[:-1] == [0] * (len(whole) - 1)
 
 
 @settings(max_examples=60)
@@ -103,15 +34,6 @@ def test_a_record_is_used_as_often_as_the_factor_says(case):
         least <= count <= most
         for count in uses(ragged_passes(kwargs, sizes), len(lengths))
     )
-
-
-def test_the_reference_closes_a_segment_by_records_or_by_bytes():
-    sizes = [3, 3, 3]
-    assert segments(sizes, [1, 1, 1, 1], 100) == [[0, 1, 2], [3]]
-    assert segments(sizes, [6, 4, 1, 10], 10) == [[0, 1], [2], [3]]
-    assert segments(sizes, [10, 0, 0, 0], 10) == [[0, 1, 2], [3]]
-    assert segments(sizes, [9, 9], 0) == [[0, 1]]
-    assert segments(sizes, [], 10) == []
 
 
 @pytest.mark.parametrize("factor", [1, 3, 2.5])
