@@ -20,7 +20,7 @@ def test_the_example_trains_on_two_ranks(name):
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     epochs = done.stdout.splitlines()
     assert len(epochs) == 3
     assert float(epochs[-1].split()[-1]) > 0.8

@@ -21,6 +21,7 @@ from worker_data import (
     Sleepy,
     Tensors,
     Troubled,
+    Uneven,
     UntilThere,
     ids,
     load,
@@ -162,7 +163,19 @@ def test_random_numbers_are_each_workers_own_and_follow_from_the_seed():
     once, other = drawn(2, 1), drawn(2, 2)
     assert len(once) == len(other) == N  # no two alike
     assert not once & other
-    assert drawn(1, 1) == drawn(1, 1)
+    assert drawn(2, 1) == once
+    assert drawn(3, 1) == drawn(3, 1)
+
+
+def test_workers_make_items_in_turn_however_long_each_takes():
+    n, workers = 60, 3
+    loader = load(Uneven(n), workers, factor=1)
+    for _ in range(2):
+        made_by = np.zeros(n, np.int64)
+        for batch in loader:
+            made_by[batch["id"]] = batch["process"]
+        assert len(set(made_by[:workers])) == workers
+        assert made_by.tolist() == np.resize(made_by[:workers], n).tolist()
 
 
 @pytest.mark.parametrize("workers", [0, 1])

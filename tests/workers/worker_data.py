@@ -47,6 +47,14 @@ class Sleepy(Numbers):
         return super().__getitem__(index)
 
 
+class Uneven(Numbers):
+    """A dataset that says which process made an example, each in another time."""
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(0.001 * (7 * index % 11))
+        return {"id": np.int64(index), "process": np.int64(os.getpid())}
+
+
 class Troubled(Numbers):
     """A dataset that misbehaves at example `at` while a file `flag` exists."""
 

@@ -47,6 +47,8 @@ class PoolWorld {
     item.index = static_cast<std::int64_t>(number);
     item.position = position;
     item.ordered = plan_.ordered;
+    item.turn.store(plan_.ordered ? number % kWorkers : Board::kNone,
+                    std::memory_order_relaxed);
     if (!plan_.ordered) item.place.offer(number);
     item.item.offer(number);
     submitted_.store(number + 1, std::memory_order_release);

@@ -109,6 +109,7 @@ TEST(PoolMutants, AreFound) {
       {"Taken::finish ", "acq_rel -> relaxed", "only a process that goes on reads it"},
       {"BasicItemBoard::take ", "left out", "a hint where to begin to look"},
       {"PoolWorld::offer ", "acquire -> relaxed", kOwn},
+      {"PoolWorld::offer ", "left out", "whose turn it is: another worker makes it"},
       {"PoolWorld::offer ", "release -> relaxed",
        "of `submitted_` alone: comes with the board's, by way of the worker"},
       {"PoolWorld::collect ", "acquire -> relaxed",

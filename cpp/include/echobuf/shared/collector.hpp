@@ -42,7 +42,8 @@ class Collector {
   // ---- the thread that offers items
 
   /// Begins a term, of which the first `ordered` items enter in the order in which they
-  /// are offered; without a number all do. All items of the last one have entered, or
+  /// are offered; without a number all do. Workers make those in turn, so that what a
+  /// worker makes does not depend on time. All items of the last term have entered, or
   /// were given up.
   void begin(std::uint64_t term, std::optional<std::uint64_t> ordered) {
     const std::lock_guard collecting(collecting_);
@@ -73,6 +74,9 @@ class Collector {
       item.index = indices[i];
       item.position = position + i;
       item.ordered = ordered;
+      item.turn.store(ordered ? (number - term_.first) % block_.workers()
+                              : ItemBoard::kNone,
+                      std::memory_order_relaxed);
       if (!areas_ && !ordered) item.place.offer(number);
       item.item.offer(number);
       // Release: the item comes with it. First here: a worker is not to be done with

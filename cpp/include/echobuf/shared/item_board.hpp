@@ -1,5 +1,5 @@
-// Items that any worker process may make next, and places that any of them may write
-// next: each worker takes both when it needs them.
+// Items that worker processes make next, and places that any of them may write next:
+// each worker takes both when it needs them.
 #pragma once
 
 #include <array>
@@ -66,6 +66,9 @@ struct BasicItemBoard {
     std::int64_t index = 0;      // of the example
     std::uint64_t position = 0;  // of the place in the ring
     bool ordered = false;        // the item's place is the one of its own number
+    // The worker whose turn it is, or kNone: any one's. Relaxed: take() tells whether
+    // it is the turn of that item still.
+    std::atomic<std::uint64_t> turn{0};
   };
 
   // Written by the trainer. Release: pairs with the workers' acquire.
@@ -73,7 +76,7 @@ struct BasicItemBoard {
   std::atomic<std::uint64_t> oldest{0};   // items and places below are done with
   std::atomic<std::uint64_t> revoked{0};  // items below are revoked
   EventCount work{true};                  // more was submitted or revoked
-  // No item and no place below can be taken. Relaxed: a hint, which may be old.
+  // No worker can take an item or a place below. Relaxed: a hint, which may be old.
   alignas(kNoSharing) std::atomic<std::uint64_t> next_item{0};
   alignas(kNoSharing) std::atomic<std::uint64_t> next_place{0};
   alignas(kNoSharing) std::array<Item, kItems> items{};
@@ -81,13 +84,16 @@ struct BasicItemBoard {
   Item& at(std::uint64_t number) { return items[number % kItems]; }
   const Item& at(std::uint64_t number) const { return items[number % kItems]; }
 
-  /// Takes the first item that nobody has.
+  /// Takes the first item that nobody has, and that is not another worker's turn.
   std::optional<std::uint64_t> take_item(std::uint64_t by) {
-    return take(&Item::item, next_item, by);
+    return take(&Item::item, next_item, by, [&](const Item& item) {
+      const std::uint64_t turn = item.turn.load(std::memory_order_relaxed);
+      return turn == by || turn == kNone;
+    });
   }
   /// Takes the first place that nobody has.
   std::optional<std::uint64_t> take_place(std::uint64_t by) {
-    return take(&Item::place, next_place, by);
+    return take(&Item::place, next_place, by, [](const Item&) { return true; });
   }
 
   /// Returns an item, or a place, that `by` has taken and not finished; there is one at
@@ -100,14 +106,19 @@ struct BasicItemBoard {
   }
 
  private:
+  template <class IsMine>
   std::optional<std::uint64_t> take(Taken Item::*which,
-                                    std::atomic<std::uint64_t>& next,
-                                    std::uint64_t by) {
+                                    std::atomic<std::uint64_t>& next, std::uint64_t by,
+                                    IsMine&& is_mine) {
     const std::uint64_t end = submitted.load(std::memory_order_acquire);
+    bool any_left = false;  // for another worker
     for (std::uint64_t n = next.load(std::memory_order_relaxed); n < end; ++n) {
-      if (!(at(n).*which).take(n, by)) continue;
-      next.store(n + 1, std::memory_order_relaxed);
-      return n;
+      if (!is_mine(at(n))) {
+        any_left = true;
+      } else if ((at(n).*which).take(n, by)) {
+        if (!any_left) next.store(n + 1, std::memory_order_relaxed);
+        return n;
+      }
     }
     return std::nullopt;
   }

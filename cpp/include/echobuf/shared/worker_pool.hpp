@@ -1,4 +1,4 @@
-// Runs in the trainer: offers items to worker processes, of which each takes the next
+// Runs in the trainer: offers items to worker processes, each of which takes another
 // when it has made one, and waits until they have entered the ring.
 #pragma once
 
