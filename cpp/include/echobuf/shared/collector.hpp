@@ -74,9 +74,9 @@ class Collector {
       item.index = indices[i];
       item.position = position + i;
       item.ordered = ordered;
-      item.turn.store(ordered ? (number - term_.first) % block_.workers()
-                              : ItemBoard::kNone,
-                      std::memory_order_relaxed);
+      item.turn.store(
+          ordered ? (number - term_.first) % block_.workers() : ItemBoard::kNone,
+          std::memory_order_relaxed);
       if (!areas_ && !ordered) item.place.offer(number);
       item.item.offer(number);
       // Release: the item comes with it. First here: a worker is not to be done with
