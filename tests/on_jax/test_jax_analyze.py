@@ -9,7 +9,7 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 
-from echobuf.analysis.measure import measure  # noqa: E402
+from echobuf import analyze  # noqa: E402
 from echobuf.analysis.step import Synchroniser  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
@@ -30,7 +30,7 @@ def slow(batch):
 
 def test_arrays_that_the_step_returns_are_waited_for():
     batches = [np.ones((4, 3), np.float32)] * 20
-    got = measure(batches, slow, seconds=1)
+    got = analyze(batches, slow, seconds=1).measurements
     assert got.step_s.mean >= LATER_S / 4
 
 
@@ -40,7 +40,8 @@ def test_a_step_that_returns_nothing_is_waited_for():
     def step(batch):
         state["loss"] = slow(batch)
 
-    got = measure([np.ones((4, 3), np.float32)] * 20, step, seconds=1)
+    batches = [np.ones((4, 3), np.float32)] * 20
+    got = analyze(batches, step, seconds=1).measurements
     assert got.step_s.mean >= LATER_S / 4
 
 
@@ -61,6 +62,6 @@ def test_upstream_of_arrays_of_jax():
         time.sleep(0.001)
         return batch
 
-    got = measure(batches, step, seconds=0.5)
+    got = analyze(batches, step, seconds=0.5).measurements
     assert kinds == {True}
     assert got.batch_size == 4
