@@ -31,7 +31,7 @@ from echobuf.resources import Signal, members
 _END = object()
 _NEXT = object()
 
-_AT_EXIT_S = 0.2
+_AT_EXIT_S = 1.0
 _MANY = 2**62
 
 _feeders: weakref.WeakSet[Feeder] = weakref.WeakSet()
