@@ -1,8 +1,8 @@
 """Questions about a GPU: candidates in one process, interleaved rounds, medians.
 
 All candidates are in one process, as they are on one device in a training script, and
-because starting CUDA takes seconds. A candidate that fails is named with the reason,
-and the rest goes on. An illegal access ends the device for all candidates of the
+because starting CUDA takes seconds. A candidate that fails is reported with the reason,
+and the others go on. An illegal access ends the device for all candidates of the
 process: each fails, and the rounds before are kept.
 """
 
@@ -113,7 +113,7 @@ def ask(
     """Measure all candidates of a question.
 
     Returns:
-        Name of each candidate to what came of it.
+        The answer of each candidate, by its name.
     """
     settings = {**question.settings, **(question.tiny if place.simulated else {})}
     answers, works = {}, {}

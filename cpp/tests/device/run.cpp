@@ -66,7 +66,7 @@ bool write_claimed(DeviceBuffer& buffer, std::uint64_t term, const SourceLeaf* l
   return true;
 }
 
-/// Returns whether an epoch was left: then it is not its producer's to close.
+/// Whether the consumer has left an epoch, which its producer then does not close.
 struct Left {
   std::mutex mutex;
   bool yet = false;
@@ -117,7 +117,7 @@ class Joined {
   const int errors_;
 };
 
-/// Draws `most` batches, or all.
+/// Draws a batch and adds it; returns false at the end.
 using Draw = std::function<bool(std::vector<BatchBytes>& batches)>;
 
 /// The epochs of a plan, with a producer beside each.
@@ -163,7 +163,7 @@ std::vector<BatchBytes> draw_all(DeviceBuffer& buffer, const cuda::Driver& drive
   });
 }
 
-/// Those of all stages of all leaves.
+/// Returns the kernels of all stages of all leaves.
 std::vector<cuda::StageKernels> stage_kernels(const BufferOptions& options) {
   std::vector<cuda::StageKernels> kernels;
   for (const LeafOptions& leaf : options.leaves)

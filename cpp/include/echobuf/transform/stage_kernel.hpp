@@ -4,9 +4,10 @@
 #include "echobuf/transform/stage_examples.hpp"
 #include "echobuf/transform/stage_ops.hpp"
 
-// Carrying out a stage on the device, for rows of a batch: a block has a tile of the
-// image of one row. First its threads find the record and its partner and ask chance,
-// then they make pixels, neighbours side by side. Compiled for the host too.
+// Carrying out a stage on the device, for rows of a batch: a block makes a tile of the
+// image of one row. First its threads find the record and its partner and draw the
+// random numbers; then they make pixels, neighbours side by side. Compiled for the host
+// too.
 //
 // `Ops` is StageOps in a kernel; on the host it finds the operations in memory, where
 // the stage's address is.
@@ -60,7 +61,7 @@ struct StageMemory {
   DrawBlock draws[2][operations];
 };
 
-/// Which pixels a block makes, and of whom.
+/// The pixels that a block makes, of a row's own image or of its partner's.
 struct StageBlock {
   Tile tile;
   uint32_t row;        // counted from the first of the launch
@@ -90,8 +91,8 @@ struct StageBlock {
     right = exact::least(left + of.width, extent.width);
   }
 
-  /// Leaves out what lies behind the first `rows` rows of a piece of so many: rows of
-  /// the image, or parts of its only one.
+  /// Keeps the first `rows` rows of a piece that has `piece` rows: these are rows of
+  /// the image, or parts of its only row.
   ECHOBUF_HD void cut(const StagePlan& stage, uint32_t rows, uint32_t piece) {
     const Extent& extent = stage.target.extent;
     const auto most = static_cast<int32_t>(rows);
@@ -143,7 +144,7 @@ ECHOBUF_HD uint64_t find_image(const StageLaunch& a, const PartsOf& parts,
   return slot + a.field;
 }
 
-/// What keys the random choices of a row of the launch.
+/// Returns the number that keys the random choices of a row of the launch.
 template <bool listed>
 ECHOBUF_HD DrawNumber number_of(const StageLaunch& a, const PartsOf& parts,
                                 uint32_t row) {
@@ -153,8 +154,8 @@ ECHOBUF_HD DrawNumber number_of(const StageLaunch& a, const PartsOf& parts,
   return parts.number().of(a.row + row, a.ragged != 0);
 }
 
-/// First step: a thread finds an image, or asks chance about one operation, each in
-/// another warp than the one before.
+/// First step: a thread finds an image, or draws the random numbers of one operation;
+/// threads with tasks are spread over the warps.
 template <class Ops, int most>
 ECHOBUF_HD void find(const StageLaunch& a, const PartsOf& parts, uint32_t count,
                      const StageBlock& block, uint32_t thread, const Ops& ops,
@@ -177,7 +178,7 @@ ECHOBUF_HD void find(const StageLaunch& a, const PartsOf& parts, uint32_t count,
   }
 }
 
-/// Beside it, where the stage has gates: a thread asks chance about one of them.
+/// Beside it, where the stage has gates: a thread draws whether one of them is open.
 template <bool listed>
 ECHOBUF_HD void find_gate(const StageLaunch& a, const PartsOf& parts,
                           const StageBlock& block, uint32_t thread,
