@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / "design.md", ROOT / "docs" / "design_device.md"]
+PAGES = [ROOT / "docs" / "design.md", ROOT / "docs" / "reasons.md", ROOT / "docs" / "design_device.md"]
 BASES = (".", "python/echobuf", "cpp/include/echobuf", "cpp")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 FILE = r"[\w*./-]+\.(?:py|hpp|cpp|cu|md|json)"

@@ -1,4 +1,4 @@
-"""The epochs of a loader: one state machine, drawn in docs/design.md.
+"""The epochs of a loader: one state machine, drawn in docs/reasons.md.
 
     between -- begin --> begun -- first draw --> drawn -- last draw --> between
                            |                       |
