@@ -15,8 +15,8 @@ import statistics
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from echobuf.analysis import cluster
-from echobuf.analysis.cluster import Costs
+from echobuf.analysis import cost_model
+from echobuf.analysis.cost_model import Costs
 from echobuf.cli.bench.report import write_figures
 from echobuf.cli.environment import environment
 from rank_machine import MODES, Job, Machine, sources
@@ -75,8 +75,8 @@ def jobs(ranks: int, examples: int) -> list[Job]:
 def moved_by(job: Job) -> float:
     """Return the modelled share of the examples that come from peers."""
     if job.way == "locality-aware":
-        return cluster.moved_locality_aware(job.share, job.ranks, job.local_batch)
-    return cluster.moved_partitioned(job.share, job.ranks)
+        return cost_model.moved_locality_aware(job.share, job.ranks, job.local_batch)
+    return cost_model.moved_partitioned(job.share, job.ranks)
 
 
 def measure(name: str, job: Job, mode: str) -> Cell:
@@ -84,10 +84,10 @@ def measure(name: str, job: Job, mode: str) -> Cell:
     costs = Costs(*(1 / rate for rate in RATES[name]))
     missed, moved = 1 - job.share, moved_by(job)
     in_step, least = (
-        job.examples * cluster.epoch_s(costs, job.ranks, loading)
+        job.examples * cost_model.epoch_s(costs, job.ranks, loading)
         for loading in (
-            cluster.loading_s(costs, job.ranks, missed, moved),
-            cluster.least_loading_s(costs, job.ranks, missed, moved),
+            cost_model.loading_s(costs, job.ranks, missed, moved),
+            cost_model.least_loading_s(costs, job.ranks, missed, moved),
         )
     )
     counted = sources(job)[:, :, 1].sum() / job.examples

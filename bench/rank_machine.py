@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from echobuf.analysis.cluster import Costs
+from echobuf.analysis.cost_model import Costs
 from pacing import PacedWork
 
 SEED = 11

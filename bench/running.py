@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from echobuf.cli.arguments import whole_number
-from echobuf.cli.bench.question import Candidate, Question
+from echobuf.cli.bench.questions import Candidate, Question
 from echobuf.cli.bench.report import figures, print_table, write_figures
 from echobuf.cli.bench.rounds import measure
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ask import Candidate, Question, Settings
-from echobuf.cli.bench.candidates.records import check_batch
+from echobuf.cli.bench.records import check_batch
 from place import Place
 from script import main
 from window import Draw, records_of

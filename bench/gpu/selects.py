@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from ask import Settings
-from echobuf.cli.bench.candidates.records import check_batch
+from echobuf.cli.bench.records import check_batch
 from place import Place
 from window import records_of
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ask import Settings
 from echobuf import Field
-from echobuf.cli.bench.candidates.records import Records, check_batch, make_records
+from echobuf.cli.bench.records import Records, check_batch, make_records
 from echobuf.loader_buffer import LoaderBuffer
 from place import Place
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from echobuf.cli.bench.candidates.records import Records
-from echobuf.cli.bench.candidates.sampling import Sampling
+from echobuf.cli.bench.records import Records
+from echobuf.cli.bench.sampling import Sampling
 from peers.replay import REPLAY, ReplayEchoing
 
 GUARANTEES = (

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from echobuf.cli.bench.candidates.echoing import TIMED, Echoing
+from echobuf.cli.bench.echoing import TIMED, Echoing
 from peers.replay import REPLAY
 from peers.torch_dataloader import shuffled
 from peers.webdataset_pipeline import pipeline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from echobuf.cli.bench.candidates.echoing import Echoing
+from echobuf.cli.bench.echoing import Echoing
 
 
 class _Images:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cli.bench.candidates.records import make_records
+from echobuf.cli.bench.records import make_records
 
 FILES = 4
 

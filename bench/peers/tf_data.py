@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
-from echobuf.cli.bench.candidates.echoing import Echoing
+from echobuf.cli.bench.echoing import Echoing
 
 BATCH = ("batch", "copied; read-only NumPy views of its tensors")
 TIMED = ("timed", "everything; the source is a tensor made beforehand")

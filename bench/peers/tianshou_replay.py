@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cli.bench.candidates.records import Records
-from echobuf.cli.bench.candidates.sampling import Sampling
+from echobuf.cli.bench.records import Records
+from echobuf.cli.bench.sampling import Sampling
 from peers.replay import REPLAY, ReplayEchoing
 
 GUARANTEES = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cli.bench.candidates.echoing import Echoing
+from echobuf.cli.bench.echoing import Echoing
 
 GUARANTEES = (
     ("exact use", "yes"),
@@ -108,7 +108,7 @@ class Loading:
         import torch
         from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
-        from echobuf.cli.bench.candidates.records import make_records
+        from echobuf.cli.bench.records import make_records
 
         self.settings = settings
         arrays = make_records(settings)

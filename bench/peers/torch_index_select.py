@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from echobuf.cli.bench.candidates.records import Records
-from echobuf.cli.bench.candidates.sampling import Take
+from echobuf.cli.bench.records import Records
+from echobuf.cli.bench.sampling import Take
 
 
 class Select(Take):

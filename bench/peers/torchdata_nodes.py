@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cli.bench.candidates.echoing import Echoing
+from echobuf.cli.bench.echoing import Echoing
 from peers.torch_dataloader import shuffled
 
 

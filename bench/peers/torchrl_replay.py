@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from echobuf.cli.bench.candidates.echoing import Echoing
-from echobuf.cli.bench.candidates.records import Records
-from echobuf.cli.bench.candidates.sampling import Sampling
+from echobuf.cli.bench.echoing import Echoing
+from echobuf.cli.bench.records import Records
+from echobuf.cli.bench.sampling import Sampling
 from peers.replay import REPLAY
 
 BATCH = ("batch", "copied; the caller's")

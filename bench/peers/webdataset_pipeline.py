@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from echobuf.cli.bench.candidates.echoing import Echoing
+from echobuf.cli.bench.echoing import Echoing
 
 
 def pipeline(stream: Echoing, **collation: Any) -> Iterable[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from echobuf.analysis.cluster import Costs
+from echobuf.analysis.cost_model import Costs
 
 SHARED = 2  # stages of which the ranks have a rate together: storage, peers
 

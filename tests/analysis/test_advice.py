@@ -16,7 +16,7 @@ import echobuf
 from echobuf.analysis.advice import TIE, WORTH, needed_s
 from echobuf.analysis.measurements import Estimate
 from echobuf.analysis.report import Report
-from echobuf.analysis.timings import Timings
+from echobuf.analysis.timing import Timings
 from measured import STEP_S, estimate, measurements
 from virtual_time import Batches, VirtualClock, measure, step_of
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import echobuf
-from virtual_time import VirtualClock, measure
+from virtual_time import VirtualClock, measure, step_of
 
 BATCH = np.zeros((4, 3))
 RELEASED = threading.Event()
@@ -235,9 +235,15 @@ def test_items_that_cannot_be_stored(items, reason):
 
 
 def test_items_of_another_shape_later():
-    items = [BATCH] * 9 + [np.zeros((4, 5))]
+    clock = VirtualClock()
+
+    def batches():
+        for batch in [BATCH] * 9 + [np.zeros((4, 5))]:
+            clock.pass_by(1e-2)
+            yield batch
+
     with pytest.raises(echobuf.UpstreamError, match="does not fit the first one"):
-        measure(items, lambda _: time.sleep(1e-4), seconds=0.2)
+        measure(Anew(batches), step_of(clock, 1e-2), clock=clock)
 
 
 class Elsewhere:

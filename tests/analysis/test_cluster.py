@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echobuf.analysis import cluster, formulas
-from echobuf.analysis.cluster import Costs
+from echobuf.analysis import cost_model
+from echobuf.analysis.cost_model import Costs
 from rank_simulation import epoch_of
 from scripts import BENCH, importable
 
@@ -24,8 +24,8 @@ NEAR = 1 + 1e-9
 
 def moved_in(way, share, ranks, local):
     if way == "partitioned":
-        return cluster.moved_partitioned(share, ranks)
-    return cluster.moved_locality_aware(share, ranks, local)
+        return cost_model.moved_partitioned(share, ranks)
+    return cost_model.moved_locality_aware(share, ranks, local)
 
 
 WAYS = st.sampled_from(["partitioned", "locality-aware"])
@@ -33,7 +33,7 @@ WAYS = st.sampled_from(["partitioned", "locality-aware"])
 
 @given(COSTS, RANKS)
 def test_without_a_cache_it_is_storage_for_all_and_preparation_shared(costs, ranks):
-    loading = cluster.loading_s(costs, ranks, 1.0, 0.0)
+    loading = cost_model.loading_s(costs, ranks, 1.0, 0.0)
     assert loading == pytest.approx(costs.storage_s + costs.prepare_s / ranks)
 
 
@@ -41,11 +41,11 @@ def test_without_a_cache_it_is_storage_for_all_and_preparation_shared(costs, ran
 def test_one_rank_is_a_cache_that_never_evicts(costs, share):
     assert moved_in("partitioned", share, 1, 32) == 0
     assert moved_in("locality-aware", share, 1, 32) == 0
-    loading = cluster.loading_s(costs, 1, 1 - share, 0.0)
-    hits = formulas.hits_never_evicted(share)
-    cached = formulas.cached_s(costs.prepare_s, costs.storage_s, hits)
+    loading = cost_model.loading_s(costs, 1, 1 - share, 0.0)
+    hits = cost_model.hits_never_evicted(share)
+    cached = cost_model.cached_s(costs.prepare_s, costs.storage_s, hits)
     assert loading == pytest.approx(cached)
-    assert cluster.least_loading_s(costs, 1, 1 - share, 0.0) == pytest.approx(cached)
+    assert cost_model.least_loading_s(costs, 1, 1 - share, 0.0) == pytest.approx(cached)
 
 
 @given(WAYS, RANKS, LOCAL)
@@ -69,7 +69,7 @@ def test_caches_help_where_peers_are_no_slower_than_storage(
     peer_s = min(costs.peer_s, costs.storage_s)
     costs = Costs(costs.storage_s, peer_s, costs.prepare_s, costs.step_s)
     few, many = (
-        cluster.loading_s(costs, ranks, 1 - a, moved_in(way, a, ranks, local))
+        cost_model.loading_s(costs, ranks, 1 - a, moved_in(way, a, ranks, local))
         for a in (less, more)
     )
     assert many <= few * NEAR + 1e-12
@@ -80,7 +80,7 @@ def test_locality_aware_loading_moves_no_more(costs, ranks, local, share):
     moved = [moved_in(way, share, ranks, local) for way in ("partitioned", "locality")]
     assert moved[1] <= moved[0] * NEAR
     partitioned, aware = (
-        cluster.loading_s(costs, ranks, 1 - share, part) for part in moved
+        cost_model.loading_s(costs, ranks, 1 - share, part) for part in moved
     )
     assert aware <= partitioned * NEAR
 
@@ -88,8 +88,8 @@ def test_locality_aware_loading_moves_no_more(costs, ranks, local, share):
 @given(COSTS, WAYS, RANKS, LOCAL, SHARES)
 def test_reading_ahead_is_never_slower(costs, way, ranks, local, share):
     moved = moved_in(way, share, ranks, local)
-    in_step = cluster.loading_s(costs, ranks, 1 - share, moved)
-    ahead = cluster.least_loading_s(costs, ranks, 1 - share, moved)
+    in_step = cost_model.loading_s(costs, ranks, 1 - share, moved)
+    ahead = cost_model.least_loading_s(costs, ranks, 1 - share, moved)
     assert ahead <= in_step * NEAR
     # Three things at once, at most, and each rank's own.
     assert in_step <= 3 * ahead * NEAR
@@ -97,14 +97,14 @@ def test_reading_ahead_is_never_slower(costs, way, ranks, local, share):
 
 @given(COSTS, TIMES, RANKS)
 def test_an_epoch_takes_as_long_as_the_slower_side(costs, loading, ranks):
-    took = cluster.epoch_s(costs, ranks, loading)
+    took = cost_model.epoch_s(costs, ranks, loading)
     assert took in (loading, costs.step_s / ranks)
     assert took >= max(loading, costs.step_s / ranks)
 
 
 @pytest.mark.parametrize(("local", "paper"), [(32, 0.069), (64, 0.048), (128, 0.034)])
 def test_moved_share_of_whole_caches_is_near_the_papers_simulation(local, paper):
-    moved = cluster.moved_locality_aware(1.0, 1024, local)
+    moved = cost_model.moved_locality_aware(1.0, 1024, local)
     assert moved == pytest.approx(paper, abs=0.002)
     # De Moivre's mean deviation of a binomial distribution, half of it.
     about = math.sqrt((1 - 1 / 1024) / (2 * math.pi * local))
@@ -124,13 +124,13 @@ def test_moved_share_is_that_of_balls_in_bins(share, ranks, local):
                 held[int(ball * ranks)] += 1
         surplus += sum(max(0, each - local) for each in held)
     simulated = surplus / (rounds * ranks * local)
-    moved = cluster.moved_locality_aware(share, ranks, local)
+    moved = cost_model.moved_locality_aware(share, ranks, local)
     assert moved == pytest.approx(simulated, rel=0.05, abs=5e-4)
 
 
 @given(RANKS, st.integers(1, 10**6), SHARES)
 def test_a_share_moves_whatever_the_sizes(ranks, local, share):
-    moved = cluster.moved_locality_aware(share, ranks, local)
+    moved = cost_model.moved_locality_aware(share, ranks, local)
     assert 0 <= moved <= share
 
 
@@ -158,8 +158,9 @@ def test_an_epoch_of_ranks_takes_what_is_predicted(machine, way, share, ranks, r
     costs = Costs(*(1 / rate for rate in rates))
     moved = moved_in(way, share, ranks, 64)
     in_step, least = (
-        job.examples * cluster.epoch_s(costs, ranks, of(costs, ranks, 1 - share, moved))
-        for of in (cluster.loading_s, cluster.least_loading_s)
+        job.examples
+        * cost_model.epoch_s(costs, ranks, of(costs, ranks, 1 - share, moved))
+        for of in (cost_model.loading_s, cost_model.least_loading_s)
     )
     assert epoch_of(batches, 64, costs, together=True) == pytest.approx(
         in_step, rel=0.02

@@ -2,15 +2,15 @@
 
 import pytest
 
-from echobuf.analysis import clock as clocks
-from echobuf.analysis.timings import SHARES, Budget, Timings
+from echobuf.analysis import timing
+from echobuf.analysis.timing import SHARES, Budget, Timings
 from virtual_time import VirtualClock
 
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     virtual = VirtualClock()
-    monkeypatch.setattr(clocks, "now", virtual)
+    monkeypatch.setattr(timing, "now", virtual)
     return virtual
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from echobuf.analysis import formulas, simulation
+from echobuf.analysis import cost_model, simulation
 from echobuf.analysis.prediction import predict
 from echobuf.analysis.simulation import Pipeline
 from event_simulation import AutoWindow, FixedWindow, simulate
@@ -132,9 +132,9 @@ def test_the_mean_of_upstream_is_enough(kind, r, factor):
 def test_many_windows_come_to_the_formula(r, factor):
     pipeline = Pipeline(r, 1.0, batch_size=4, window=64)
     got = predict(pipeline, factor, 64 * 2000)
-    assert got.fresh_s == formulas.fresh_s(r, 1.0, factor)
+    assert got.fresh_s == cost_model.fresh_s(r, 1.0, factor)
     assert got.effective_factor == factor
-    assert got.speedup == pytest.approx(formulas.speedup(r, factor), rel=0.02)
+    assert got.speedup == pytest.approx(cost_model.speedup(r, factor), rel=0.02)
     assert got.epoch_s == pytest.approx(got.same_steps_s * factor)
     assert 0 <= got.wait_share <= 1
     busy = min(1, factor / r)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echobuf.analysis.timings import Timings, student_t
+from echobuf.analysis.timing import Timings, student_t
 
 TIMES = st.lists(st.tuples(st.floats(1e-6, 10), st.integers(1, 100)), min_size=1)
 

@@ -7,12 +7,12 @@ from unittest import mock
 import numpy as np
 
 import echobuf
-from echobuf.analysis import clock as clocks
+from echobuf.analysis import timing
 
 
 def measure(upstream, step, *, clock=time.perf_counter, **arguments):
     """Return what `analyze` measures on a clock."""
-    with mock.patch.object(clocks, "now", clock):
+    with mock.patch.object(timing, "now", clock):
         return echobuf.analyze(upstream, step, **arguments).measurements
 
 

@@ -10,7 +10,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 from echobuf import analyze  # noqa: E402
-from echobuf.analysis.step import Synchroniser  # noqa: E402
+from echobuf.analysis.step import wait_for_devices  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 
@@ -49,7 +49,7 @@ def test_donated_arrays_are_none_to_wait_for():
     add = jax.jit(lambda x: x + 1, donate_argnums=0)
     old = jnp.zeros(3)
     new = add(old)
-    Synchroniser().wait({"old": old, "new": new})
+    wait_for_devices({"old": old, "new": new})
     assert new.is_ready()
 
 

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from echobuf.analysis import formulas, units
+from echobuf.analysis import cost_model, units
 from echobuf.analysis.measurements import Estimate, Measurements
-from echobuf.analysis.prediction import FACTORS, storage_s
-from echobuf.analysis.timings import student_t
+from echobuf.analysis.prediction import FACTORS, EchoWorth
+from echobuf.analysis.timing import student_t
+from echobuf.repeats import ENOUGH, LIFETIME, Repeats
 
 WORTH = 1.05
 """The smallest speed-up for which echoing is advised."""
@@ -23,14 +24,10 @@ _ABOVE = 1 + 1e-9  # rounding error of R
 
 @dataclass(frozen=True)
 class Advice:
-    """A factor to use, and the reason.
+    """A factor to use, and the reason, one sentence without its full stop.
 
-    Attributes:
-        factor: a number >= 1 (1: do not echo), or "auto".
-        reason: one sentence, without its full stop.
-        decided: whether R is known well enough to advise a factor.
-        needed_s: estimated seconds of measuring until it is; None if it is, or if no
-            time would be enough.
+    `decided` says whether R is known well enough to advise a factor; `needed_s` is the
+    estimated seconds of measuring until it is, None if no time would be enough.
     """
 
     factor: float | str
@@ -42,13 +39,7 @@ class Advice:
 def advise(
     measured: Measurements, ratio: Estimate, speedup: Callable[[float | str], float]
 ) -> Advice:
-    """Choose the factor to use.
-
-    Args:
-        measured: the measurements.
-        ratio: R with its interval.
-        speedup: the predicted speed-up of a factor.
-    """
+    """Choose the factor to use, by R and the predicted speed-up of each factor."""
     shown = f"R = {units.times(ratio.mean)}"
     if (cold := _cold_ratio(measured, ratio)) is not None:
         shown += f" with warm caches ({units.times(cold)} in the first pass)"
@@ -70,41 +61,24 @@ def _is_known(ratio: Estimate) -> bool:
 def _undecided(measured: Measurements, ratio: Estimate, shown: str) -> Advice:
     ends = f"{units.times(ratio.low)} to {units.times(ratio.high)}"
     needed = needed_s(measured.seconds, measured.upstream_s, measured.step_s, _is_known)
-    longer = "for longer"
-    if needed is not None:
-        longer = f"for about {units.seconds(needed)}"
+    longer = "longer" if needed is None else f"about {units.seconds(needed)}"
     after = f" after {units.seconds(measured.seconds)}" if measured.seconds else ""
     reason = (
         f"{shown}, but it may be {ends}{after}, too wide to say whether it is above 1; "
-        f"measure {longer}"
+        f"measure for {longer}"
     )
     return Advice(1.0, reason, decided=False, needed_s=needed)
 
 
 def _cold_ratio(measured: Measurements, ratio: Estimate) -> float | None:
     """Return R of the first pass, if that is above 1 and R of later passes is not."""
-    first = formulas.quotient(measured.upstream_first_s, measured.step_s)
-    if storage_s(measured) > 0 and first.low > 1 >= ratio.low:
+    first = cost_model.quotient(measured.upstream_first_s, measured.step_s)
+    if measured.storage_s > 0 and first.low > 1 >= ratio.low:
         return first.mean
     return None
 
 
-def cache_advice(measured: Measurements, ratio: Estimate) -> tuple[str, ...]:
-    """Explain a difference, or none, between the two passes of upstream."""
-    if (cold := _cold_ratio(measured, ratio)) is not None:
-        return (
-            "The result is that of warm caches: the second pass read what the first "
-            f"had left in memory. R of the first pass was {units.times(cold)}; if the "
-            "data set does not fit in memory, epochs are like that one, the step waits "
-            'in them, and factor="auto" pays.',
-        )
-    if measured.upstream_second_s and not storage_s(measured) and ratio.low > 1:
-        return (
-            "The first pass took no longer than the second: either nothing was cached "
-            "in between, or there is nothing to gain by it. What a cache or faster "
-            "storage would bring cannot be told from that.",
-        )
-    return ()
+# ---- the choice
 
 
 def candidates(measured: Measurements, ratio: Estimate) -> tuple[float | str, ...]:
@@ -113,7 +87,7 @@ def candidates(measured: Measurements, ratio: Estimate) -> tuple[float | str, ..
     Factors above R are left out, since further echoes then take the place of fresh
     examples, and so are factors above `max_factor` or `window`.
     """
-    most = min(measured.max_factor, measured.window)
+    most = measured.most
     end = min(ratio.mean * _ABOVE, most)
     numbers = {float(e) for e in FACTORS if 2 <= e <= end}
     if ratio.mean > 1 and most >= 2:
@@ -134,47 +108,40 @@ def _choose(
     gains = {name: speedup(name) for name in names}
     best = max(gains.values())
     good = [name for name in names if gains[name] >= TIE * best]
-    numbers = [name for name in good if name != "auto"]
-    if (
-        "auto" in good
-        and (reason := _reason_for_auto(measured, ratio, names)) is not None
-    ):
-        return "auto", reason
-    if not numbers:
+    if "auto" in good:
+        reason = _reason_for_auto(measured, ratio, alone=len(names) == 1)
+        if reason is not None:
+            return "auto", reason
+    if good[0] == "auto":
         return "auto", "it follows R, and begins before the window is full"
-    factor = numbers[0]
-    return factor, _reason_for_number(measured, ratio, factor)
+    return good[0], _reason_for_number(measured, ratio, good[0])
 
 
 def _reason_for_auto(
-    measured: Measurements, ratio: Estimate, names: tuple[float | str, ...]
+    measured: Measurements, ratio: Estimate, *, alone: bool
 ) -> str | None:
     """Return the reason for "auto", as good as any number; None for a number."""
-    if min(measured.max_factor, measured.window) < 2:
+    if measured.most < 2:
         return "`max_factor` and `window` leave nothing else"
-    if storage_s(measured) > 0:
+    if measured.storage_s > 0:
         return "R differs between passes, and auto follows it"
-    if ratio.low >= min(measured.max_factor, measured.window):
+    if ratio.low >= measured.most:
         return None
     if ratio.high > _SURE * ratio.low:
         return "R is not known well: auto finds it"
-    if len(names) == 1:
-        return "R is close to 1: auto keeps to it"
-    return None
+    return "R is close to 1: auto keeps to it" if alone else None
 
 
 def _reason_for_number(
     measured: Measurements, ratio: Estimate, factor: float | str
 ) -> str:
-    most = min(measured.max_factor, measured.window)
+    most = measured.most
     if factor == most and ratio.low >= most:
         name = "max_factor" if most == measured.max_factor else "window"
         return f"R is above `{name}`, {most}"
-    return (
-        "as near below R as a simple number comes: no fresh example is lost"
-        if factor == _below(min(ratio.mean, most), measured)
-        else "further echoes would bring next to nothing"
-    )
+    if factor == _below(min(ratio.mean, most), measured):
+        return "as near below R as a simple number comes: no fresh example is lost"
+    return "further echoes would bring next to nothing"
 
 
 def _below(ratio: float, measured: Measurements) -> float:
@@ -189,9 +156,8 @@ def _below(ratio: float, measured: Measurements) -> float:
 
 
 def _too_little(measured: Measurements, ratio: Estimate) -> str:
-    ideal = formulas.speedup(
-        ratio.mean, formulas.effective_factor(ratio.mean, measured.max_factor)
-    )
+    factor = cost_model.effective_factor(ratio.mean, measured.max_factor)
+    ideal = cost_model.speedup(ratio.mean, factor)
     if ideal < WORTH:
         return f"echoing could bring a speed-up of {ideal:.2f} at most"
     return (
@@ -200,10 +166,29 @@ def _too_little(measured: Measurements, ratio: Estimate) -> str:
     )
 
 
+# ---- in words
+
+
+def cache_advice(measured: Measurements, ratio: Estimate) -> tuple[str, ...]:
+    """Explain a difference, or none, between the two passes of upstream."""
+    if (cold := _cold_ratio(measured, ratio)) is not None:
+        return (
+            "The result is that of warm caches: the second pass read what the first "
+            f"had left in memory. R of the first pass was {units.times(cold)}; if the "
+            "data set does not fit in memory, epochs are like that one, the step waits "
+            'in them, and factor="auto" pays.',
+        )
+    if measured.upstream_second_s and not measured.storage_s and ratio.low > 1:
+        return (
+            "The first pass took no longer than the second: either nothing was cached "
+            "in between, or there is nothing to gain by it. What a cache or faster "
+            "storage would bring cannot be told from that.",
+        )
+    return ()
+
+
 def consequences(factor: float | str, ratio: Estimate) -> tuple[str, ...]:
     """List the consequences of a factor for training, one or two sentences each."""
-    if factor == 1:
-        return ()
     times = units.times(ratio.mean) if factor == "auto" else units.factor(factor)
     about = "about " if factor == "auto" else ""
     return (
@@ -218,13 +203,39 @@ def consequences(factor: float | str, ratio: Estimate) -> tuple[str, ...]:
     )
 
 
-def ragged_advice(measured: Measurements, advised: int | None) -> tuple[str, ...]:
-    """Say how long examples are, and the `payload_bytes` that a window of them needs.
+def worth_advice(
+    price: EchoWorth, ratio: Estimate, repeats: Repeats
+) -> tuple[str, ...]:
+    """Say what the echoes of the advised factor are worth, and where they stop paying.
 
-    Args:
-        measured: the measurements.
-        advised: that number of bytes; None where no leaf is ragged.
+    Nothing is said of a factor without echoes.
     """
+    if math.isnan(price.last_echo):
+        return ()
+    stop, enough = repeats.stop_factor(ratio.mean), repeats.enough_factor(ratio.mean)
+    hint = (
+        f"A hint: by a formula for repeats, the last echo of factor="
+        f"{units.in_code(price.factor)} is worth {units.times(price.last_echo)} of a "
+        f"fresh example. In worth per second, more echoes stop paying at "
+        f"{units.times(stop)}, and {units.percent(ENOUGH)} of the most is reached at "
+        f"{units.times(enough)}."
+    )
+    if repeats.epochs > 1:
+        hint += (
+            f" That is for {repeats.epochs:g} epochs whatever the factor; "
+            "with epochs / factor of them, the worth stays as it is without echoing."
+        )
+    source = (
+        "The formula (Muennighoff et al. 2023) was fitted to language models that "
+        "repeated whole epochs. Echoes come sooner than epochs, and may teach less."
+    )
+    if repeats.lifetime != LIFETIME:
+        source += f" Here its lifetime is {units.times(repeats.lifetime)} repeats."
+    return (hint, source)
+
+
+def ragged_advice(measured: Measurements, advised: int | None) -> tuple[str, ...]:
+    """Say how long examples are, and the `payload_bytes` that is advised, if any."""
     lengths = measured.ragged
     if lengths is None or advised is None:
         return ()
@@ -244,6 +255,8 @@ def ragged_advice(measured: Measurements, advised: int | None) -> tuple[str, ...
         )
     return (line,)
 
+
+# ---- how long to measure
 
 _UNKNOWN = 5  # blocks to wait for where there are too few for an interval
 _SPREAD = 0.4  # assumed half-width of their interval, relative to the mean
@@ -273,7 +286,7 @@ def needed_s(
     """
     times = _STEP
     while times < _MOST:
-        ratio = formulas.quotient(_after(upstream, times), _after(step, times))
+        ratio = cost_model.quotient(_after(upstream, times), _after(step, times))
         if is_known(ratio):
             return _rounded_up(times * seconds)
         times *= _STEP

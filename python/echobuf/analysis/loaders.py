@@ -9,13 +9,14 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import optree
 
-from echobuf.analysis import clock
+from echobuf.analysis import timing
 from echobuf.analysis.measurements import LoaderParts
-from echobuf.analysis.timings import Phase, Timings
+from echobuf.analysis.timing import Phase, Timings
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.loader import internals_of
@@ -28,16 +29,13 @@ from echobuf.options import options_of
 from echobuf.trees import NAMESPACE
 from echobuf.workers.settings import WorkerSettings
 
-_END = object()
+Fetched = Iterator[tuple[float, Any, "int | None"]]
 
 
 def measure_parts(
     loader: Any, phase: Phase, examples_in: Callable[[Any], int]
 ) -> LoaderParts | None:
     """Time the work of the DataLoader's workers in this process, part by part.
-
-    Works on a shallow copy of the data set: files that it opens on first use must not
-    be open in the caller's data set when workers are forked.
 
     Args:
         loader: a torch DataLoader, or an object with its attributes.
@@ -51,110 +49,95 @@ def measure_parts(
         UpstreamError: the data set or `collate_fn` raised, as one that works only in
             worker processes does.
     """
-    parts = _Parts(loader, examples_in)
+    fetch, collate, pin = Timings(), Timings(), Timings()
     try:
-        parts.run(phase)
+        _time_parts(loader, phase, examples_in, (fetch, collate, pin))
     except (Exception, SystemExit) as error:
         raise UpstreamError(
             f"the data set or `collate_fn` of `upstream` failed in this process: "
             f"{describe(error)}"
         ) from error
-    if not parts.collate.count:
+    if not collate.count:
         return None
     return LoaderParts(
         workers=loader.num_workers,
-        fetch_s=parts.fetch.estimate().mean,
-        collate_s=parts.collate.estimate().mean,
-        pin_s=parts.pin.estimate().mean if parts.pin.count else None,
+        fetch_s=fetch.estimate().mean,
+        collate_s=collate.estimate().mean,
+        pin_s=pin.estimate().mean if pin.count else None,
     )
 
 
-class _Parts:
-    def __init__(self, loader: Any, examples_in: Callable[[Any], int]) -> None:
-        self._loader = loader
-        self._examples_in = examples_in
-        self.fetch = Timings()
-        self.collate = Timings()
-        self.pin = Timings()
-
-    def run(self, phase: Phase) -> None:
-        pin = _pinning(self._loader)
-        for number, (fetch_s, examples, given) in enumerate(self._fetched()):
-            if given == 0:
-                continue
-            begin = clock.now()
-            batch = self._loader.collate_fn(examples)
-            collate_s = clock.now() - begin
-            size = self._examples_in(batch) if given is None else given
-            if number:  # the first one opens files, and fills caches
-                self.fetch.add(fetch_s, size)
-                self.collate.add(collate_s, size)
-            if pin is not None:
-                begin = clock.now()
-                pin(batch)
-                if number:
-                    self.pin.add(clock.now() - begin, size)
-            if phase.is_over(self.collate):
-                return
-
-    def _fetched(self) -> Iterator[tuple[float, Any, int | None]]:
-        """Yield seconds, the argument for `collate_fn`, and its number of examples.
-
-        The number is None where the data set itself makes the batches.
-        """
-        loader = self._loader
-        dataset = _copied(loader.dataset)
-        if _is_stream(loader):
-            return self._of_stream(iter(dataset), loader.batch_size)
-        if _makes_batches(loader):
-            return self._of_map(dataset, iter(loader.batch_sampler))
-        return self._of_map(dataset, iter(loader.sampler))
-
-    def _of_map(
-        self, dataset: Any, order: Any
-    ) -> Iterator[tuple[float, Any, int | None]]:
-        for indices in order:
-            size: int | None
-            begin = clock.now()
-            if not _makes_batches(self._loader):
-                examples, size = dataset[indices], None
-            elif hasattr(dataset, "__getitems__") and dataset.__getitems__:
-                examples, size = dataset.__getitems__(indices), len(indices)
-            else:
-                examples, size = [dataset[i] for i in indices], len(indices)
-            yield clock.now() - begin, examples, size
-
-    def _of_stream(
-        self, items: Any, batch_size: int | None
-    ) -> Iterator[tuple[float, Any, int | None]]:
-        while True:
-            begin = clock.now()
-            if batch_size is None:
-                example = next(items, _END)
-                if example is _END:
-                    return
-                yield clock.now() - begin, example, None
-                continue
-            examples = list(itertools.islice(items, batch_size))
-            if not examples:
-                return
-            yield clock.now() - begin, examples, len(examples)
+def _time_parts(
+    loader: Any,
+    phase: Phase,
+    examples_in: Callable[[Any], int],
+    timings: tuple[Timings, Timings, Timings],
+) -> None:
+    fetch, collate, pin = timings
+    pin_memory = _pinning(loader)
+    for number, (fetch_s, examples, count) in enumerate(_fetched(loader)):
+        begin = timing.now()
+        batch = loader.collate_fn(examples)
+        collate_s = timing.now() - begin
+        size = examples_in(batch) if count is None else count
+        if number:  # the first one opens files, and fills caches
+            fetch.add(fetch_s, size)
+            collate.add(collate_s, size)
+        if pin_memory is not None:
+            begin = timing.now()
+            pin_memory(batch)
+            if number:
+                pin.add(timing.now() - begin, size)
+        if phase.is_over(collate):
+            return
 
 
-def _makes_batches(loader: Any) -> bool:
-    return loader.batch_sampler is not None
+def _fetched(loader: Any) -> Fetched:
+    """Yield seconds, the argument for `collate_fn`, and its number of examples.
 
-
-def _is_stream(loader: Any) -> bool:
+    The number is None where the data set itself makes the batches. Works on a shallow
+    copy of the data set: files that it opens on first use must not be open in the
+    caller's data set when workers are forked.
+    """
+    dataset = loader.dataset
+    with contextlib.suppress(Exception):
+        dataset = copy.copy(dataset)
     data = sys.modules.get("torch.utils.data")
-    return data is not None and isinstance(loader.dataset, data.IterableDataset)
+    if data is not None and isinstance(loader.dataset, data.IterableDataset):
+        return _of_stream(iter(dataset), loader.batch_size)
+    if loader.batch_sampler is None:
+        return _of_map(dataset.__getitem__, iter(loader.sampler), counted=False)
+    if getattr(dataset, "__getitems__", None):
+        return _of_map(dataset.__getitems__, iter(loader.batch_sampler), counted=True)
+    return _of_map(
+        lambda indices: [dataset[i] for i in indices],
+        iter(loader.batch_sampler),
+        counted=True,
+    )
 
 
-def _copied(dataset: Any) -> Any:
-    try:
-        return copy.copy(dataset)
-    except Exception:
-        return dataset
+def _of_map(
+    fetch: Callable[[Any], Any], order: Iterator[Any], *, counted: bool
+) -> Fetched:
+    for indices in order:
+        size = len(indices) if counted else None
+        begin = timing.now()
+        examples = fetch(indices)
+        if size != 0:
+            yield timing.now() - begin, examples, size
+
+
+def _of_stream(items: Iterator[Any], batch_size: int | None) -> Fetched:
+    while True:
+        begin = timing.now()
+        examples = list(itertools.islice(items, batch_size or 1))
+        seconds = timing.now() - begin
+        if not examples:
+            return
+        if batch_size is None:
+            yield seconds, examples[0], None
+        else:
+            yield seconds, examples, len(examples)
 
 
 def _pinning(loader: Any) -> Any:
@@ -172,11 +155,7 @@ def _pinning(loader: Any) -> Any:
 
 @contextlib.contextmanager
 def workers_ended(loader: Any) -> Iterator[None]:
-    """End the `persistent_workers` of a DataLoader, unless they ran before.
-
-    Args:
-        loader: a torch DataLoader, or None.
-    """
+    """End the `persistent_workers` of a DataLoader, if any, unless they ran before."""
     had = getattr(loader, "_iterator", None) is not None
     try:
         yield
@@ -184,9 +163,7 @@ def workers_ended(loader: Any) -> Iterator[None]:
         iterator = getattr(loader, "_iterator", None)
         if iterator is not None and not had:
             loader._iterator = None  # noqa: SLF001 - as torch does to end workers
-            shut_down = getattr(iterator, "_shutdown_workers", None)
-            if shut_down is not None:
-                shut_down()
+            getattr(iterator, "_shutdown_workers", lambda: None)()
 
 
 # Loaders that are made with the arguments of `EchoLoader` alone.
@@ -229,54 +206,37 @@ class SourceArguments:
     batch_decoder: Callable[[Any], Any] | None = None
 
 
+@dataclass(eq=False)
 class WorkerBatches:
     """Batches of examples that worker processes make, without echoing.
 
     The processes start with the first epoch, and stay until `end()`.
-
-    Args:
-        kind: class of the loader.
-        order: the dataset, and the order of its examples.
-        settings: of the workers.
-        batch_size: of the batches.
-
-    Attributes:
-        order: the dataset, and the order of its examples.
-        count: number of worker processes.
     """
 
-    def __init__(
-        self,
-        kind: type[EchoLoader],
-        order: Order,
-        settings: WorkerSettings,
-        batch_size: int,
-    ) -> None:
-        self.order = order
-        self.count = settings.count
-        self._kind = kind
-        self._settings = settings
-        self._batch_size = batch_size
-        self._loader: EchoLoader | None = None
+    kind: type[EchoLoader]
+    order: Order  # the dataset, and the order of its examples
+    settings: WorkerSettings
+    batch_size: int
+    loader: EchoLoader | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        if self._loader is None:
-            self._loader = self._make()
-        return iter(self._loader)
+        if self.loader is None:
+            self.loader = self._make()
+        return iter(self.loader)
 
     def __len__(self) -> int:
-        return math.ceil(len(self.order) / self._batch_size)
+        return math.ceil(len(self.order) / self.batch_size)
 
     def _make(self) -> EchoLoader:
-        settings = self._settings
-        return self._kind(
+        settings, size = self.settings, self.batch_size
+        return self.kind(
             self.order.dataset,
             sampler=self.order.sampler,
-            batch_size=self._batch_size,
+            batch_size=size,
             # Room for all workers: an example each, and one more.
-            window=self._batch_size * -(-2 * self.count // self._batch_size),
+            window=size * -(-2 * settings.count // size),
             factor=1,
-            num_workers=self.count,
+            num_workers=settings.count,
             multiprocessing_context=settings.context,
             worker_init_fn=settings.init,
             max_restarts=settings.max_restarts,
@@ -284,47 +244,36 @@ class WorkerBatches:
 
     def end(self) -> None:
         """End the processes."""
-        loader, self._loader = self._loader, None
+        loader, self.loader = self.loader, None
         if loader is not None:
             internals_of(loader).end_epoch()
 
-
-class InProcessParts:
-    """The work of a worker process, run in this process, as a DataLoader's parts.
-
-    Args:
-        batches: those of the worker processes.
-    """
-
-    batch_sampler = None
-    pin_memory = False
-
-    def __init__(self, batches: WorkerBatches) -> None:
-        self.dataset = batches.order.dataset
-        self.sampler = batches.order
-        self.num_workers = batches.count
-
-    @staticmethod
-    def collate_fn(example: Any) -> Any:
-        """Return the example as it is: workers write single examples."""
-        return example
+    def in_process(self) -> Any:
+        """Return the work of a process, to be run here, as a DataLoader's parts."""
+        return SimpleNamespace(
+            dataset=self.order.dataset,
+            sampler=self.order,
+            batch_sampler=None,
+            num_workers=self.settings.count,
+            pin_memory=False,
+            collate_fn=lambda example: example,  # workers write single examples
+        )
 
 
 def unwrap(loader: EchoLoader) -> SourceArguments:
-    """Return the upstream of a loader, with the arguments that an analysis needs.
-
-    Raises:
-        OptionError: the loader is attached to a server.
-        ClosedError: the loader was closed.
-    """
+    """Return the upstream of a loader, with the arguments that an analysis needs."""
     internals = internals_of(loader)
     plan, reader = internals.plan, internals.reader
     options, upstream = plan.options, internals.upstream
     batched, batch_size = plan.batched, plan.arguments["batch_size"]
+    kinds = (each for each in type(loader).__mro__ if each.__module__ in _KINDS)
+    kind, length = next(kinds, EchoLoader), plan.length
     if isinstance(reader, PoolReader):
-        settings = reader.settings
         assert isinstance(upstream, Order)
-        upstream = WorkerBatches(_kind_of(loader), upstream, settings, batch_size)
+        if length is None:
+            with contextlib.suppress(TypeError):  # a sampler that does not say
+                length = len(upstream)
+        upstream = WorkerBatches(kind, upstream, reader.settings, batch_size)
         batched = True
     elif not isinstance(reader, ThreadReader):
         raise OptionError(
@@ -338,12 +287,12 @@ def unwrap(loader: EchoLoader) -> SourceArguments:
         None if whole else batch_size,
         None if whole else plan.window,
         options.max_factor,
-        None if whole else _length(plan.length, upstream),
+        None if whole else length,
         options.device,
         plan.arguments["transform"],
         options.seed,
         _ragged_arguments(plan, nested=internals.adapter.nested),
-        _kind_of(loader) if plan.ragged is not None else None,
+        kind if plan.ragged is not None else None,
         options.with_info,
         plan.batch_decoder if batched else None,
     )
@@ -366,17 +315,3 @@ def _ragged_arguments(plan: Plan, *, nested: bool) -> dict[str, Any]:
         name: plan.arguments[name] for name, row in options_of(LOADER) if row.for_rows
     }
     return {**given, "ragged": ragged}
-
-
-def _length(given: int | None, upstream: Any) -> int | None:
-    if given is None and isinstance(upstream, WorkerBatches):
-        try:
-            return len(upstream.order)
-        except TypeError:  # a sampler that does not say
-            return None
-    return given
-
-
-def _kind_of(loader: EchoLoader) -> type[EchoLoader]:
-    kinds = (each for each in type(loader).__mro__ if each.__module__ in _KINDS)
-    return next(kinds, EchoLoader)

@@ -12,14 +12,14 @@ from echobuf.analysis.loaders import SourceArguments, unwrap
 from echobuf.analysis.report import Report
 from echobuf.analysis.run import Run
 from echobuf.analysis.source import Source
-from echobuf.analysis.step import Step, Synchroniser
-from echobuf.analysis.timings import Budget
+from echobuf.analysis.step import Step
+from echobuf.analysis.timing import Budget
 from echobuf.arguments import check_bool, check_device, check_int
 from echobuf.errors import OptionError, show
 from echobuf.loader import EchoLoader
 from echobuf.repeats import Repeats
 
-_MOST = 1_000_000  # seconds, some eleven days
+_MOST_S = 1_000_000  # some eleven days
 
 
 def analyze(
@@ -135,7 +135,7 @@ def analyze(
         check_int("window", window, max(1, source.batch_size), None)
     run = Run(
         source,
-        Step(step, Synchroniser(synchronize)),
+        Step(step, synchronize),
         Budget(
             _check_positive("seconds", seconds),
             _check_positive("interval", interval),
@@ -148,9 +148,9 @@ def analyze(
 
 def _check_positive(name: str, value: Any) -> float:
     ok = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not (ok and 0 < value <= _MOST):  # false for NaN, too
+    if not (ok and 0 < value <= _MOST_S):  # false for NaN, too
         shown = f"{value!r:.40}"
         raise OptionError(
-            f"`{name}` is {shown}; it must be a number > 0, and at most {_MOST:,}."
+            f"`{name}` is {shown}; it must be a number > 0, and at most {_MOST_S:,}."
         )
     return float(value)

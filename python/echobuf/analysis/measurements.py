@@ -33,9 +33,9 @@ class LoaderParts:
 
     Attributes:
         workers: its `num_workers`; 0 is the training process itself.
-        fetch_s: `dataset[i]`, seconds per example.
-        collate_s: its `collate_fn`, seconds per example.
-        pin_s: copying into pinned memory, seconds per example; None without pinning.
+        fetch_s: `dataset[i]`.
+        collate_s: its `collate_fn`.
+        pin_s: copying into pinned memory; None without pinning.
     """
 
     workers: int
@@ -51,11 +51,11 @@ class Measurements:
     Attributes:
         spec: pytree of `Field`s of one example, as `EchoLoader` would infer it.
         batch_size: examples that one call of the step takes.
-        step_s: t_downstream: the step alone on a resident batch, per example.
-        upstream_first_s: upstream alone, first pass, per example.
+        step_s: t_downstream: the step alone on a resident batch.
+        upstream_first_s: upstream alone, first pass.
         upstream_second_s: the same examples a second time; None for a one-shot
             upstream.
-        together_s: upstream and step overlapped, without echoing, per example.
+        together_s: upstream and step overlapped, without echoing.
         wait_s: mean time that the step waited for a batch meanwhile, seconds per batch.
         length: examples in an epoch, where known.
         window: window that predictions are made for, in examples.
@@ -64,8 +64,7 @@ class Measurements:
         device: device of the batches, as for `EchoLoader`.
         one_shot: whether upstream gives one epoch only.
         seconds: wall time of the analysis.
-        notes: remarks on the measurement (load of the machine, short input, unsteady
-            times), one line each.
+        notes: remarks on the measurement, one line each.
         item: examples that upstream yields at a time.
         startup_s: seconds from `iter(upstream)` to its first item, in the first pass;
             not part of the times per example.
@@ -99,11 +98,26 @@ class Measurements:
         alone than beside the step. Where the timings contradict that, the machine's
         load changed meanwhile, and the interval is widened to cover both.
         """
-        found, first = self.upstream_second_s, self.upstream_first_s
-        if found is None:
-            found = first
+        first, found = self.upstream_first_s, self.upstream_second_s
+        found = found or first
         low = found.low
         for other in (first, self.together_s):
             if other.high < found.low:
                 low = min(low, other.low)
         return replace(found, low=low)
+
+    @property
+    def storage_s(self) -> float:
+        """Return the extra time of the first pass, which is that of the storage.
+
+        Zero if the intervals of both passes overlap, or if there was one pass only.
+        """
+        first, second = self.upstream_first_s, self.upstream_second_s
+        if second is None or first.low <= second.high:
+            return 0.0
+        return first.mean - second.mean
+
+    @property
+    def most(self) -> int:
+        """Return the largest factor that `max_factor` and the window allow."""
+        return min(self.max_factor, self.window)

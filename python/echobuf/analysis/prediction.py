@@ -1,7 +1,9 @@
-"""Predictions: of an echoing factor; of other remedies, workers, caches, storage."""
+"""Predictions of an echoing factor, the worth of its echoes, and other remedies."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -9,13 +11,14 @@ from typing import Any
 from echobuf import _core
 from echobuf._engine.backends import make_core_options
 from echobuf._engine.output import make_output_spec
-from echobuf.analysis import formulas
+from echobuf.analysis import cost_model
 from echobuf.analysis.measurements import Measurements
 from echobuf.analysis.ragged_lengths import RaggedLengths
 from echobuf.analysis.simulation import Pipeline, simulate
 from echobuf.arguments import check_factor
 from echobuf.capacity import check_size, own_bytes
 from echobuf.options import check_options
+from echobuf.repeats import Repeats
 from echobuf.spec import make_spec
 
 FACTORS = range(1, 17)
@@ -55,30 +58,59 @@ class Prediction:
 def predict(
     pipeline: Pipeline, factor: float | Fraction | str, count: int
 ) -> Prediction:
-    """Predict an epoch of `count` fresh examples.
-
-    Args:
-        pipeline: upstream, buffer and step, with their mean times.
-        factor: as for `EchoBuffer`, and valid for the pipeline's window.
-        count: fresh examples, at least one.
-    """
+    """Predict an epoch of `count` >= 1 fresh examples; the window allows the factor."""
     exact = check_factor(factor)
     epoch = simulate(pipeline, exact, count)
     echoes = epoch.draws / count
-    overlapped_s = pipeline.startup_s + count * formulas.fresh_s(
+    overlapped_s = pipeline.startup_s + count * cost_model.fresh_s(
         pipeline.upstream_s, pipeline.step_s, 1
     )
     same_steps_s = epoch.seconds / echoes
     busy_s = epoch.draws * pipeline.step_s
     steady = echoes if exact is None else float(exact)
     return Prediction(
-        factor="auto" if exact is None else float(exact),
+        factor="auto" if exact is None else steady,
         effective_factor=echoes,
-        fresh_s=formulas.fresh_s(pipeline.upstream_s, pipeline.step_s, steady),
+        fresh_s=cost_model.fresh_s(pipeline.upstream_s, pipeline.step_s, steady),
         epoch_s=epoch.seconds,
         same_steps_s=same_steps_s,
         speedup=overlapped_s / same_steps_s if same_steps_s > 0 else 1.0,
         wait_share=max(0.0, 1 - busy_s / epoch.seconds) if epoch.seconds > 0 else 0.0,
+    )
+
+
+@dataclass(frozen=True)
+class EchoWorth:
+    """Price of a factor's echoes, by `Repeats`, beside the time of a predicted epoch.
+
+    Attributes:
+        factor: the echoing factor, a number or "auto".
+        worth: fresh examples that an example with its echoes is worth.
+        last_echo: fresh examples that the last of them is worth; NaN without echoes.
+        worth_per_s: `worth` of all examples over the seconds of the epoch: fresh
+            examples per second that would teach as much.
+        gain: `worth_per_s` over that of an epoch without echoing in which upstream and
+            step overlap perfectly. It is the speed-up of the same steps, times the
+            worth of a draw over that of a draw without echoing.
+    """
+
+    factor: float | str
+    worth: float
+    last_echo: float
+    worth_per_s: float
+    gain: float
+
+
+def worth_of(prediction: Prediction, repeats: Repeats, count: int) -> EchoWorth:
+    """Price the echoes of a predicted epoch of `count` fresh examples."""
+    uses, seconds = prediction.effective_factor, prediction.epoch_s
+    worth = repeats.worth(uses)
+    return EchoWorth(
+        factor=prediction.factor,
+        worth=worth,
+        last_echo=repeats.last_echo(uses),
+        worth_per_s=worth * count / seconds if seconds > 0 else math.inf,
+        gain=prediction.speedup * repeats.mean_worth(uses) / repeats.worth(1.0),
     )
 
 
@@ -108,11 +140,6 @@ def buffer_memory(
     """Compute the memory of an `EchoBuffer` with these arguments; allocates nothing.
 
     With lengths of examples, `payload_bytes` is what they say for the window.
-
-    Raises:
-        OptionError: an argument is out of range.
-        SpecError: the spec is empty or has leaves that cannot be stored.
-        CapacityError: the buffer is larger than any machine's memory.
     """
     more = {}
     if ragged is not None:
@@ -160,102 +187,58 @@ class Remedy:
     note: str
 
 
-def storage_s(measured: Measurements) -> float:
-    """Return the first pass's extra seconds per example: the time of the storage.
-
-    Zero if the intervals of both passes overlap, or if there was one pass only.
-    """
-    first, second = measured.upstream_first_s, measured.upstream_second_s
-    if second is None or first.low <= second.high:
-        return 0.0
-    return first.mean - second.mean
-
-
 def find_remedies(measured: Measurements) -> tuple[Remedy, ...]:
     """List the remedies that apply to this upstream."""
-    return (*_workers(measured), *_caches(measured), *_storage(measured))
+    step_s = measured.step_s.mean
 
+    def remedy(name: str, before: float, after: float, note: str) -> Remedy:
+        old, new = (cost_model.fresh_s(each, step_s, 1) for each in (before, after))
+        return Remedy(name, after, old / new if new > 0 else 1.0, note)
 
-def parallel_s(measured: Measurements) -> float:
-    """Return one process's seconds per example that workers could share."""
     upstream_s = measured.upstream_s.mean
-    parts = measured.loader
-    if parts is None:
-        return upstream_s
-    return min(parts.fetch_s + parts.collate_s, upstream_s * max(1, parts.workers))
+    found = [
+        remedy(name, upstream_s, after, "on free cores")
+        for name, after in _workers(measured)
+    ]
+    if measured.storage_s:
+        first_s = measured.upstream_first_s.mean
+        found += [remedy(*each) for each in _from_storage(first_s, measured.storage_s)]
+    return tuple(found)
 
 
-def serial_s(measured: Measurements) -> float:
-    """Return seconds per example that remain however many workers there are."""
-    workers = 1 if measured.loader is None else max(1, measured.loader.workers)
-    return max(0.0, measured.upstream_s.mean - parallel_s(measured) / workers)
-
-
-def _workers(measured: Measurements) -> list[Remedy]:
-    serial, parallel = serial_s(measured), parallel_s(measured)
-    now = 1 if measured.loader is None else max(1, measured.loader.workers)
+def _workers(measured: Measurements) -> Iterator[tuple[str, float]]:
+    """Yield numbers of worker processes, in words, and t_upstream with them."""
+    upstream_s, parts = measured.upstream_s.mean, measured.loader
+    now = 1 if parts is None else max(1, parts.workers)
+    parallel = upstream_s  # one process's time that workers could share
+    if parts is not None:
+        parallel = min(parts.fetch_s + parts.collate_s, upstream_s * now)
+    serial = max(0.0, upstream_s - parallel / now)
     numbers = {2 * now, 4 * now}
-    enough = formulas.workers_to_keep_up(serial, parallel, measured.step_s.mean)
+    enough = cost_model.workers_to_keep_up(serial, parallel, measured.step_s.mean)
     if enough is not None and now < enough:
         numbers.add(enough)
-    before = measured.upstream_s.mean
-    return [
-        _remedy(
-            measured,
-            f"{number:,} workers" + (" (R = 1)" if number == enough else ""),
-            before,
-            formulas.with_workers_s(serial, parallel, number),
-            "on free cores",
-        )
-        for number in sorted(numbers)
-    ]
+    for number in sorted(numbers):
+        name = f"{number:,} workers" + (" (R = 1)" if number == enough else "")
+        yield name, cost_model.with_workers_s(serial, parallel, number)
 
 
-def _caches(measured: Measurements) -> list[Remedy]:
-    storage = storage_s(measured)
-    if storage == 0:
-        return []
-    before = measured.upstream_first_s.mean
-    kinds = (
-        ("never evicts", formulas.hits_never_evicted),
-        ("LRU", formulas.hits_lru),
-    )
-    return [
-        _remedy(
-            measured,
-            f"cache of {share:.0%}, {kind}",
-            before,
-            formulas.cached_s(before - storage, storage, hits(share)),
-            f"{hits(share):.0%} hits",
-        )
-        for share in SHARES
-        for kind, hits in kinds
-        if share < 1 or kind != "LRU"
-    ]
-
-
-def _storage(measured: Measurements) -> list[Remedy]:
-    storage = storage_s(measured)
-    if storage == 0:
-        return []
-    before = measured.upstream_first_s.mean
-    return [
-        _remedy(
-            measured,
-            f"storage {times:g} times as fast",
-            before,
-            formulas.faster_storage_s(before - storage, storage, times),
-            "first pass",
-        )
-        for times in _FASTER
-    ]
-
-
-def _remedy(
-    measured: Measurements, name: str, before: float, after: float, note: str
-) -> Remedy:
-    old, new = (
-        formulas.fresh_s(upstream, measured.step_s.mean, 1)
-        for upstream in (before, after)
-    )
-    return Remedy(name, after, old / new if new > 0 else 1.0, note)
+def _from_storage(
+    first_s: float, storage_s: float
+) -> Iterator[tuple[str, float, float, str]]:
+    """Yield remedies for the part of the first pass that is the storage's."""
+    rest_s = first_s - storage_s
+    kinds = {
+        "never evicts": cost_model.hits_never_evicted,
+        "LRU": cost_model.hits_lru,
+    }
+    for share in SHARES:
+        for kind, hits_of in kinds.items():
+            hits = hits_of(share)
+            if share < 1 or kind != "LRU":
+                after_s = cost_model.cached_s(rest_s, storage_s, hits)
+                name = f"cache of {share:.0%}, {kind}"
+                yield name, first_s, after_s, f"{hits:.0%} hits"
+    for times in _FASTER:
+        after_s = cost_model.faster_storage_s(rest_s, storage_s, times)
+        yield f"storage {times:g} times as fast", first_s, after_s, "first pass"

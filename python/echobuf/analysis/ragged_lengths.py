@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -28,11 +28,11 @@ class RaggedLengths:
     """Lengths of examples, and the arguments of the loader for ragged leaves.
 
     Attributes:
-        examples: how many were measured.
+        examples: number of examples measured.
         mean_rows: rows of an example, the mean over examples and ragged leaves.
         mean_bytes: bytes of the ragged leaves of an example.
-        spread_bytes: their standard deviation.
-        largest_bytes: those of the largest example.
+        spread_bytes: standard deviation of these bytes.
+        largest_bytes: bytes of the ragged leaves of the largest example.
         batch_size: `batch_size` of the loader, which with `pack_to` counts rows; None
             with `max_rows`.
         arguments: `payload_bytes`, `ragged`, `pad_to` and so on of the loader.
@@ -57,34 +57,15 @@ class RaggedLengths:
 
         A share of the window then holds the mean of its examples and three standard
         deviations more, and the largest example.
-
-        Args:
-            window: in examples.
-            factor: a number >= 1, or "auto".
         """
         segments = _AUTO_SEGMENTS if isinstance(factor, str) else math.ceil(factor)
         segments = max(1, min(segments, window))
         examples = math.ceil(window / segments)
         share = examples * self.mean_bytes
         share += _DEVIATIONS * math.sqrt(examples) * self.spread_bytes
-        return _rounded_up(segments * max(share, self.largest_bytes, 1))
-
-
-def rows_a_batch(arguments: Mapping[str, Any], batch_size: int | None) -> int:
-    """Return the rows in a batch that is as many examples as they are; else 0.
-
-    Args:
-        arguments: those of a loader for ragged leaves.
-        batch_size: likewise.
-    """
-    if arguments["max_rows"] is not None:
-        return int(arguments["max_rows"])
-    return (arguments["pack_to"] or 0) * (batch_size or 0)
-
-
-def _rounded_up(size: float) -> int:
-    unit = int(10 ** max(0, math.floor(math.log10(size)) + 1 - _DIGITS))
-    return math.ceil(size / unit) * unit
+        size = segments * max(share, self.largest_bytes, 1)
+        unit = int(10 ** max(0, math.floor(math.log10(size)) + 1 - _DIGITS))
+        return math.ceil(size / unit) * unit
 
 
 class LengthReader:
@@ -105,21 +86,20 @@ class LengthReader:
         """Return the number of examples in an item."""
         if self._find is None:
             return 1
-        leaves = self._wrapped(item)
-        return max((_length(leaf) for leaf in leaves), default=0)
+        return max(map(_length, self._wrapped(item)), default=0)
 
     def add(self, item: Any) -> None:
         """Keep the lengths of an item's examples, unless there are many of them."""
         if len(self._rows) >= _MOST:
             return
-        if self._find is None:
-            if self._treespec is None:
-                self._treespec = optree.tree_structure(item, namespace=NAMESPACE)
-            leaves = self._treespec.flatten_up_to(item)
-            self._rows.append(tuple(_length(bytes_as_array(each)) for each in leaves))
+        if self._find is not None:
+            columns = map(_lengths, self._wrapped(item))
+            self._rows += zip(*columns, strict=True)
             return
-        columns = [_lengths(leaf) for leaf in self._wrapped(item)]
-        self._rows += zip(*columns, strict=True)
+        if self._treespec is None:
+            self._treespec = optree.tree_structure(item, namespace=NAMESPACE)
+        leaves = self._treespec.flatten_up_to(item)
+        self._rows.append(tuple(_length(bytes_as_array(each)) for each in leaves))
 
     def longest_rows(self) -> int:
         """Return the sum over examples of the rows of their longest leaf."""
@@ -128,13 +108,7 @@ class LengthReader:
     def summary(
         self, spec: Spec, batch_size: int | None, arguments: dict[str, Any]
     ) -> RaggedLengths:
-        """Return what is known of the lengths.
-
-        Args:
-            spec: of an example.
-            batch_size: of the loader.
-            arguments: those of the loader for ragged leaves.
-        """
+        """Return the known lengths, for a loader with these arguments."""
         chosen = [i for i, field in enumerate(spec.fields) if is_ragged(field)]
         known: Any = np.array(self._rows, np.float64).reshape(-1, len(spec.fields))
         rows = known[:, chosen]

@@ -8,7 +8,7 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
-from echobuf.analysis import formulas, units
+from echobuf.analysis import cost_model, units
 from echobuf.analysis.advice import (
     Advice,
     advise,
@@ -16,26 +16,32 @@ from echobuf.analysis.advice import (
     candidates,
     consequences,
     ragged_advice,
+    worth_advice,
 )
 from echobuf.analysis.cluster import Cluster, ClusterEpoch, cluster_epochs
 from echobuf.analysis.measurements import Estimate, Measurements
 from echobuf.analysis.prediction import (
     FACTORS,
+    EchoWorth,
     Memory,
     Prediction,
     Remedy,
     buffer_memory,
     find_remedies,
     predict,
+    worth_of,
 )
 from echobuf.analysis.simulation import Pipeline
-from echobuf.analysis.worths import EchoWorth, worth_advice, worth_of
 from echobuf.errors import EchobufError, OptionError
 from echobuf.repeats import Repeats
 
 _SUFFIXES = (".png", ".pdf", ".svg")
 _LEAST_S, _MOST_S = 1e-9, 1e6  # limits on the time of a step or an example
 _LEAST_TOGETHER = 0.9  # both together over the slower alone; less is a bad measurement
+_INCONSISTENT = (
+    "the step alone or upstream alone was slower than both together, as on a machine "
+    "that does other work"
+)
 _ASSUMED = 100  # windows in an epoch of an upstream without a length
 
 
@@ -98,26 +104,25 @@ class Report:
     @cached_property
     def ratio(self) -> Estimate:
         """Return R = t_upstream / t_downstream, with its 95 % interval."""
-        return formulas.quotient(self.upstream_s, self.step_s)
+        return cost_model.quotient(self.upstream_s, self.step_s)
 
     @cached_property
     def first_ratio(self) -> Estimate:
         """Return R of the first pass, before caches had warmed up."""
-        return formulas.quotient(self.measurements.upstream_first_s, self.step_s)
+        return cost_model.quotient(self.measurements.upstream_first_s, self.step_s)
 
     @property
     def wait_share(self) -> float:
         """Return the share of time that the step waited, without echoing: 0 to 1."""
         measured = self.measurements
         batch_s = measured.together_s.mean * measured.batch_size
-        return (
-            min(1.0, max(0.0, measured.wait_s.mean / batch_s)) if batch_s > 0 else 0.0
-        )
+        share = measured.wait_s.mean / batch_s if batch_s > 0 else 0.0
+        return min(1.0, max(0.0, share))
 
     @property
     def input_stall(self) -> bool:
         """Return whether the step waited over 50 microseconds a batch on average."""
-        return self.measurements.wait_s.mean > formulas.STALL_S
+        return self.measurements.wait_s.mean > cost_model.STALL_S
 
     # ---- conclusions
 
@@ -145,12 +150,7 @@ class Report:
     @property
     def reason(self) -> str:
         """Return the reason for `pays` and `factor`, as one sentence."""
-        if not self.consistent:
-            return (
-                "The step alone or upstream alone was slower than both together, as on "
-                "a machine that does other work."
-            )
-        reason = self._advised.reason
+        reason = self._advised.reason if self.consistent else _INCONSISTENT
         return f"{reason[0].upper()}{reason[1:]}."
 
     @property
@@ -177,19 +177,15 @@ class Report:
         prediction of this report can be relied on.
         """
         measured = self.measurements
-        alone = (
-            measured.upstream_second_s or measured.upstream_first_s,
-            measured.step_s,
-        )
-        least_s = max(each.low for each in alone)
+        upstream_s = measured.upstream_second_s or measured.upstream_first_s
+        least_s = max(upstream_s.low, measured.step_s.low)
         return self._together >= _LEAST_TOGETHER or measured.together_s.high >= least_s
 
     @property
     def epoch_examples(self) -> int:
         """Return the fresh examples of a predicted epoch; 100 windows if not known."""
-        measured = self.measurements
-        length = measured.length
-        return max(1, _ASSUMED * measured.window if length is None else length)
+        length, window = self.measurements.length, self.measurements.window
+        return max(1, _ASSUMED * window if length is None else length)
 
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
@@ -227,9 +223,7 @@ class Report:
     def knee(self) -> int | None:
         """Return the whole factor next to R; None if R is below 1 or above 16.5."""
         ratio = self.ratio.mean
-        if not 1 <= ratio < FACTORS[-1] + 0.5:
-            return None
-        return round(ratio)
+        return round(ratio) if 1 <= ratio < FACTORS[-1] + 0.5 else None
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
@@ -284,10 +278,7 @@ class Report:
     def message(self) -> str:
         """Return the result as one line of text."""
         if not self.consistent:
-            return (
-                "Measure again: the step alone or upstream alone was slower than both "
-                "together, as on a machine that does other work."
-            )
+            return f"Measure again: {_INCONSISTENT}."
         if self.pays is None:
             return f"Cannot tell yet whether echoing pays: {self._advised.reason}."
         if not self.pays:
@@ -301,33 +292,29 @@ class Report:
     @property
     def advice(self) -> tuple[str, ...]:
         """List advice and remarks, one or two sentences each."""
-        lines = []
+        lines: list[str] = []
         if self.pays:
-            lines.append(
-                f"factor={units.in_code(self.factor)}: {self._advised.reason}."
-            )
-        lines += consequences(self.factor, self.ratio)
-        if self.pays:
-            lines += worth_advice(self.worths, self.factor, self.ratio, self.repeats)
+            code = units.in_code(self.factor)
+            lines.append(f"factor={code}: {self._advised.reason}.")
+            lines += consequences(self.factor, self.ratio)
+            price = next(each for each in self.worths if each.factor == self.factor)
+            lines += worth_advice(price, self.ratio, self.repeats)
         lines += ragged_advice(self.measurements, self.payload_bytes())
         lines += cache_advice(self.measurements, self.ratio)
-        return (*lines, *self._slowed(), *self.measurements.notes)
+        if self._together > 1.1:
+            lines.append(
+                f"Both together took {units.times(self._together)} times as long as "
+                "the slower alone: they hold each other up (cores, the GIL, or a loop "
+                "that loads and steps in turn). What is predicted supposes that they "
+                "do not."
+            )
+        return (*lines, *self.measurements.notes)
 
     @property
     def _together(self) -> float:
         """Return the time of upstream and step together, over that of the slower."""
-        ideal_s = formulas.fresh_s(self.upstream_s.mean, self.step_s.mean, 1)
+        ideal_s = cost_model.fresh_s(self.upstream_s.mean, self.step_s.mean, 1)
         return self.measurements.together_s.mean / ideal_s if ideal_s > 0 else 1.0
-
-    def _slowed(self) -> list[str]:
-        if not self._together > 1.1:
-            return []
-        times = units.times(self._together)
-        return [
-            f"Both together took {times} times as long as the slower alone: they hold "
-            "each other up (cores, the GIL, or a loop that loads and "
-            "steps in turn). What is predicted supposes that they do not."
-        ]
 
     def __str__(self) -> str:
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from echobuf.analysis import formulas, units
+from echobuf.analysis import cost_model, units
 from echobuf.errors import OptionError
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ def _speedups(axes: Any, report: Report, measured: Mapping[float, float]) -> Non
     factors = [p.factor for p in fixed]
     ratio = report.ratio.mean
     corners = sorted({*factors, min(max(ratio, 1), factors[-1])})
-    ideal = [formulas.speedup(ratio, e) for e in corners]
+    ideal = [cost_model.speedup(ratio, e) for e in corners]
     axes.plot(corners, ideal, color=_UPSTREAM, ls="--", label="min(e, R)")
     axes.plot(factors, [p.speedup for p in fixed], color=_PREDICTED, label="predicted")
     auto = report.predictions[-1]
     axes.plot(auto.effective_factor, auto.speedup, "D", color=_PREDICTED, label="auto")
-    alone_s = formulas.fresh_s(report.upstream_s.mean, report.step_s.mean, 1)
+    alone_s = cost_model.fresh_s(report.upstream_s.mean, report.step_s.mean, 1)
     together_s = report.measurements.together_s.mean
     if together_s > 0:
         now = {1.0: alone_s / together_s}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.box import Box
@@ -15,8 +15,7 @@ from rich.text import Text
 
 from echobuf.analysis import units
 from echobuf.analysis.cluster import Cluster, costs_of
-from echobuf.analysis.measurements import Estimate
-from echobuf.analysis.prediction import Prediction, storage_s
+from echobuf.analysis.prediction import Prediction
 
 if TYPE_CHECKING:
     from echobuf.analysis.report import Report
@@ -52,28 +51,27 @@ def _parts(report: Report) -> list[RenderableType]:
         _remedies(report),
         *_across(report),
         "",
-        _lines(report),
+        _lines(report.advice),
     ]
 
 
 def _measured(report: Report) -> Table:
     measured = report.measurements
     table = _table("measured", "per example", "95 % interval", "runs")
-    rows: list[tuple[str, Estimate | None]] = [
-        ("step (t_downstream)", measured.step_s),
-        ("upstream, first pass", measured.upstream_first_s),
-        ("upstream, second pass", measured.upstream_second_s),
-        ("both together", measured.together_s),
-    ]
-    for name, value in rows:
+    for name, value in {
+        "step (t_downstream)": measured.step_s,
+        "upstream, first pass": measured.upstream_first_s,
+        "upstream, second pass": measured.upstream_second_s,
+        "both together": measured.together_s,
+    }.items():
         if value is not None:
             interval = units.interval(value.low, value.high)
             runs = units.count(value.count)
             table.add_row(name, units.seconds(value.mean), interval, runs)
-    ratios = [("R = t_upstream / t_downstream", report.ratio)]
-    if storage_s(measured):
-        ratios.append(("R of the first pass", report.first_ratio))
-    for name, ratio in ratios:
+    ratios = {"R = t_upstream / t_downstream": report.ratio}
+    if measured.storage_s:
+        ratios["R of the first pass"] = report.first_ratio
+    for name, ratio in ratios.items():
         interval = f"{units.times(ratio.low)} .. {units.times(ratio.high)}"
         table.add_row(name, units.times(ratio.mean), interval)
     if (parts := measured.loader) is not None:
@@ -95,35 +93,27 @@ def _waiting(report: Report) -> RenderableType:
 
 
 def _predicted(report: Report) -> Table:
-    fresh, epoch, same = (
-        _Column(title, [getattr(p, name) for p in report.predictions])
-        for title, name in (
-            ("fresh ex.", "fresh_s"),
-            ("epoch", "epoch_s"),
-            ("same steps", "same_steps_s"),
-        )
-    )
-    table = _table("factor", fresh.head, epoch.head, same.head, "speed-up", "waits", "")
-    for row, prediction in enumerate(report.predictions):
+    """Return the predictions; each column of times is in the unit of its smallest."""
+    heads, columns = [], []
+    for title, name in {
+        "fresh ex.": "fresh_s",
+        "epoch": "epoch_s",
+        "same steps": "same_steps_s",
+    }.items():
+        values = [getattr(each, name) for each in report.predictions]
+        scale, unit = units.time_scale(min(values))
+        heads.append(f"{title}\n{unit}")
+        columns.append([units.number(value / scale) for value in values])
+    table = _table("factor", *heads, "speed-up", "waits", "")
+    for prediction, *times in zip(report.predictions, *columns, strict=True):
         table.add_row(
             units.factor(prediction.factor),
-            fresh.cells[row],
-            epoch.cells[row],
-            same.cells[row],
+            *times,
             f"{units.times(prediction.speedup)}x",
             units.percent(prediction.wait_share),
             _mark(report, prediction),
         )
     return table
-
-
-class _Column:
-    """Column of times in one unit, that of the smallest."""
-
-    def __init__(self, title: str, values: Sequence[float]) -> None:
-        scale, unit = units.time_scale(min(values))
-        self.head = f"{title}\n{unit}"
-        self.cells = [units.number(value / scale) for value in values]
 
 
 def _mark(report: Report, prediction: Prediction) -> str:
@@ -172,16 +162,13 @@ def _worths(report: Report) -> list[RenderableType]:
             f"{units.times(each.gain)}x",
             mark if mark.startswith("<-") else "",
         )
-    return [table, _indented(_below_worths(report))]
-
-
-def _below_worths(report: Report) -> str:
     epochs = report.repeats.epochs
     times = "" if epochs == 1 else f", the mean of {epochs:g} epochs"
-    return (
+    below = (
         f"worth: an example with its echoes, in fresh examples{times}, by a formula "
         "for repeats. gain: that of worth/s, over training without echoing."
     )
+    return [table, _indented(below)]
 
 
 def _remedies(report: Report) -> RenderableType:
@@ -239,11 +226,11 @@ def _below_across(report: Report, cluster: Cluster) -> str:
     )
 
 
-def _lines(report: Report) -> RenderableType:
+def _lines(lines: Iterable[str]) -> Table:
     grid = Table.grid(padding=(0, 1))
     grid.add_column()
     grid.add_column(overflow="fold")
-    for line in report.advice:
+    for line in lines:
         grid.add_row(" *", Text(line))
     return grid
 

@@ -8,34 +8,28 @@ from collections.abc import Iterator
 
 from echobuf.analysis import units
 from echobuf.analysis.loaders import measure_parts, workers_ended
-from echobuf.analysis.measurements import Estimate, LoaderParts, Measurements
-from echobuf.analysis.overlap import OverlapTimer
+from echobuf.analysis.measurements import LoaderParts, Measurements
 from echobuf.analysis.prediction import buffer_memory
 from echobuf.analysis.source import Source, gives_no_more, take_random_state
 from echobuf.analysis.step import Step
-from echobuf.analysis.timings import Budget, Phase, Timings
-from echobuf.analysis.upstream_timer import (
+from echobuf.analysis.timers import (
     OneShotTimer,
+    OverlapTimer,
     ReadTotals,
     UpstreamTimer,
-    check_long_enough,
 )
+from echobuf.analysis.timing import Budget, Timings
 from echobuf.errors import OptionError, UpstreamError
 
 _FEWEST = 8  # items of an epoch that is over within a second
 _SHORT_S = 1.0
 _WINDOW_BATCHES = 32
+_BUSY = 0.5  # load average over the number of processors
+_WIDE = 0.2  # largest difference between quarters of the run, relative to the mean
 
 
 class Run:
-    """Sequence of the phases of one analysis.
-
-    Args:
-        source: upstream.
-        step: the caller's training step.
-        budget: shares the time among the phases.
-        timeout: seconds to wait for one item.
-    """
+    """The phases of one analysis, in order."""
 
     def __init__(
         self, source: Source, step: Step, budget: Budget, timeout: float
@@ -48,7 +42,7 @@ class Run:
         self._first = Timings(self._upstream_timer.group)
         self._second: Timings | None = None
         self._restore_random = take_random_state(source.upstream)
-        self._notes = list(load_notes())
+        self._notes = list(_load_notes())
         self._step_s = Timings()
         self._counted: int | None = None  # examples of a whole epoch
 
@@ -61,30 +55,33 @@ class Run:
         try:
             with workers_ended(source.data_loader):
                 first = self._one_epoch() if source.one_shot else self._epochs()
-                loader = None
-                if source.parts is not None:
-                    self._restore_random()
-                    phase = self._budget.begin("parts of the DataLoader")
-                    loader = self._parts(phase)
+                loader = self._parts()
         finally:
             source.end()
             self._restore_random()
-        self._notes += source_notes(source, self._counted)
-        self._notes += step_notes(self._step)
-        self._notes += spread_notes("upstream", self._second or self._first)
-        self._notes += spread_notes("the step", self._step_s)
-        length = source.length(self._counted)
-        overlap = self._overlap
+        self._notes += _source_notes(source, self._counted)
+        if self._step.changes_batch:
+            self._notes.append(
+                "The step changes its batch in place: alone, each call was given a "
+                "copy, made apart."
+            )
+        self._notes += _spread_notes("upstream", self._second or self._first)
+        self._notes += _spread_notes("the step", self._step_s)
+        length, size = source.length(self._counted), source.batch_size
+        batches = _WINDOW_BATCHES
+        if length is not None:
+            batches = min(batches, max(1, length // size))
+        overlap, second = self._overlap, self._second
         return Measurements(
             spec=source.spec,
-            batch_size=source.batch_size,
+            batch_size=size,
             step_s=self._step_s.estimate(),
             upstream_first_s=self._first.estimate(),
-            upstream_second_s=_maybe(self._second),
+            upstream_second_s=None if second is None else second.estimate(),
             together_s=overlap.timings.estimate(),
             wait_s=overlap.waits.estimate(),
             length=length,
-            window=arguments.window or _usual_window(source.batch_size, length),
+            window=arguments.window or batches * size,
             max_factor=arguments.max_factor,
             device=arguments.device,
             loader=loader,
@@ -96,11 +93,14 @@ class Run:
             ragged=source.lengths(),
         )
 
-    def _parts(self, phase: Phase) -> LoaderParts | None:
-        assert self._source.parts is not None
-        loader, of = self._source.parts
+    def _parts(self) -> LoaderParts | None:
+        if self._source.parts is None:
+            return None
+        self._restore_random()
+        phase = self._budget.begin("parts of the DataLoader")
+        loader, examples_in = self._source.parts
         try:
-            return measure_parts(loader, phase, of)
+            return measure_parts(loader, phase, examples_in)
         except UpstreamError as error:  # some data sets work in workers only
             self._notes.append(f"The parts of the DataLoader cannot be told: {error}")
         return None
@@ -121,12 +121,12 @@ class Run:
         self._measure_step()
         second = self._second_pass(first, took_s)
         self._restore_random()
-        phase = self._budget.begin("together")
+        together = self._budget.begin("together")
         timings = self._overlap.timings
-        while not phase.is_over(timings):
-            if not self._overlap.run(lambda: phase.is_over(timings)):
+        while not together.is_over(timings):
+            if not self._overlap.run(lambda: together.is_over(timings)):
                 raise gives_no_more(source.upstream)
-        self._notes += pass_notes(first, second)
+        self._notes += _pass_notes(first, second)
         return first
 
     def _check_first(self, first: ReadTotals) -> None:
@@ -143,7 +143,11 @@ class Run:
                 f"`upstream` ended after {first.seconds:.2g} s and {first.items} "
                 f"items: too few to measure; give at least {_FEWEST}, or a longer one."
             )
-        _check_fills(source, first.examples)
+        if first.examples < source.batch_size:
+            raise OptionError(
+                f"`batch_size` is {source.batch_size}, but an epoch of `upstream` has "
+                f"{first.examples} examples; make it smaller."
+            )
         self._counted = first.examples
 
     def _second_pass(self, first: ReadTotals, took_s: float) -> ReadTotals:
@@ -177,18 +181,16 @@ class Run:
                 "`upstream` yields nothing; pass one that has not been used."
             )
         if timer.alone.ended:
-            check_long_enough(timer.alone, self._first, overlap, math.inf)
+            timer.check(overlap, math.inf)
         self._measure_step()
-        phase = self._budget.begin("together")
-        timer.take(overlap, phase)
-        check_long_enough(timer.alone, self._first, overlap, _SHORT_S)
+        timer.take(overlap, self._budget.begin("together"))
+        timer.check(overlap, _SHORT_S)
         if timer.alone.ended:
             self._counted = timer.alone.examples + overlap.served
         return timer.alone
 
     def _measure_step(self) -> None:
-        batch = self._source.resident()
-        size = self._source.batch_size
+        batch, size = self._source.resident(), self._source.batch_size
         self._check_window()
         phase = self._budget.begin("step")
         self._step_s = self._step.measure(batch, size, phase)
@@ -212,30 +214,7 @@ class Run:
         )
 
 
-def _check_fills(source: Source, examples: int) -> None:
-    if examples < source.batch_size:
-        raise OptionError(
-            f"`batch_size` is {source.batch_size}, but an epoch of `upstream` has "
-            f"{examples} examples; make it smaller."
-        )
-
-
-def _usual_window(batch_size: int, length: int | None) -> int:
-    batches = _WINDOW_BATCHES
-    if length is not None:
-        batches = min(batches, max(1, length // batch_size))
-    return batches * batch_size
-
-
-def _maybe(timings: Timings | None) -> Estimate | None:
-    return None if timings is None else timings.estimate()
-
-
-_BUSY = 0.5  # load average over the number of processors
-_WIDE = 0.2  # largest difference between quarters of the run, relative to the mean
-
-
-def load_notes() -> Iterator[str]:
+def _load_notes() -> Iterator[str]:
     """Note a high load of the machine, before anything is measured."""
     try:
         load = os.getloadavg()[0]
@@ -249,7 +228,7 @@ def load_notes() -> Iterator[str]:
         )
 
 
-def pass_notes(first: ReadTotals, second: ReadTotals | None) -> Iterator[str]:
+def _pass_notes(first: ReadTotals, second: ReadTotals) -> Iterator[str]:
     """Note passes that were short or cut."""
     if first.ended and first.seconds < _SHORT_S:
         yield (
@@ -257,15 +236,13 @@ def pass_notes(first: ReadTotals, second: ReadTotals | None) -> Iterator[str]:
             f"({first.items} items); it was repeated."
         )
     if not first.ended:
-        part = (
-            ""
-            if second is None or second.items >= first.items
-            else (f"; the second pass took in {second.items} of them")
-        )
+        part = ""
+        if second.items < first.items:
+            part = f"; the second pass took in {second.items} of them"
         yield f"Measured on the first {first.items} items of upstream{part}."
 
 
-def spread_notes(name: str, timings: Timings) -> Iterator[str]:
+def _spread_notes(name: str, timings: Timings) -> Iterator[str]:
     """Note times that differ much between quarters of the run."""
     parts = timings.parts()
     if not parts or max(parts) - min(parts) <= _WIDE * sum(parts) / len(parts):
@@ -278,13 +255,8 @@ def spread_notes(name: str, timings: Timings) -> Iterator[str]:
     )
 
 
-def source_notes(source: Source, counted: int | None) -> Iterator[str]:
-    """Note worker processes that may each yield the whole data set.
-
-    Args:
-        source: upstream.
-        counted: examples that a whole pass yielded, if there was one.
-    """
+def _source_notes(source: Source, counted: int | None) -> Iterator[str]:
+    """Note worker processes that may each yield the whole data set."""
     loader = source.data_loader
     if loader is None or not source.workers:
         return
@@ -300,15 +272,6 @@ def source_notes(source: Source, counted: int | None) -> Iterator[str]:
         said = len(loader.dataset)  # type: ignore[arg-type]
     except Exception:
         said = None
-    if counted is not None and said is not None and counted != said:
+    if None not in (counted, said) and counted != said:
         line += f" An epoch held {counted} examples; len(dataset) is {said}."
     yield line
-
-
-def step_notes(step: Step) -> Iterator[str]:
-    """Note a step that changes its batch in place."""
-    if step.changes_batch:
-        yield (
-            "The step changes its batch in place: alone, each call was given a copy, "
-            "made apart."
-        )

@@ -12,9 +12,10 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import fmean
 
 from echobuf import _core
-from echobuf.analysis import formulas
+from echobuf.analysis import cost_model
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,7 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class SimulatedEpoch:
-    """Totals of a simulated epoch.
-
-    Attributes:
-        seconds: from its beginning to the end of its last step.
-        draws: examples served.
-    """
+    """Seconds to the end of the last step of an epoch, and the examples served."""
 
     seconds: float
     draws: float
@@ -65,18 +61,23 @@ def simulate(pipeline: Pipeline, factor: Fraction | None, count: int) -> Simulat
     Of long epochs only the first windows are simulated; each further example takes the
     mean time of the examples in the later half of these windows.
     """
-    run = _auto if factor is None else _fixed
-    echoes = _echoes(pipeline, factor)
-    windows = int(_PASSES / (echoes * (_AUTO_PASSES if factor is None else 1)))
+    upstream_s, step_s = pipeline.upstream_s, pipeline.step_s
+    if factor is not None:
+        echoes, passes = float(factor), 1
+    else:
+        ratio = upstream_s / step_s if step_s > 0 else math.inf
+        echoes = cost_model.effective_factor(ratio, pipeline.max_factor)
+        passes = _AUTO_PASSES
+    windows = int(_PASSES / (echoes * passes))
     if windows < 2:  # filling and draining are negligible beside so many passes
-        fresh_s = formulas.fresh_s(pipeline.upstream_s, pipeline.step_s, echoes)
-        return SimulatedEpoch(pipeline.startup_s + count * fresh_s, count * echoes)
+        seconds = count * cost_model.fresh_s(upstream_s, step_s, echoes)
+        return SimulatedEpoch(pipeline.startup_s + seconds, count * echoes)
     windows = min(LONGEST, windows)
     longest = windows * pipeline.window + count % pipeline.window
     if count <= longest:
-        return run(pipeline, factor, count)
+        return _run(pipeline, factor, count)
     half = longest - windows // 2 * pipeline.window
-    upper, lower = (run(pipeline, factor, n) for n in (longest, half))
+    upper, lower = (_run(pipeline, factor, n) for n in (longest, half))
     more = (count - longest) / (longest - half)
     return SimulatedEpoch(
         upper.seconds + more * (upper.seconds - lower.seconds),
@@ -84,11 +85,14 @@ def simulate(pipeline: Pipeline, factor: Fraction | None, count: int) -> Simulat
     )
 
 
-def _echoes(pipeline: Pipeline, factor: Fraction | None) -> float:
-    if factor is not None:
-        return float(factor)
-    ratio = pipeline.upstream_s / pipeline.step_s if pipeline.step_s > 0 else math.inf
-    return formulas.effective_factor(ratio, pipeline.max_factor)
+def _run(pipeline: Pipeline, factor: Fraction | None, count: int) -> SimulatedEpoch:
+    """Simulate a whole epoch; the mean over epochs with other examples echoed more."""
+    if factor is None:
+        return _auto(pipeline, count)
+    runs = [_fixed(pipeline, factor, count, phase) for phase in phases(factor)]
+    return SimulatedEpoch(
+        fmean(run.seconds for run in runs), fmean(run.draws for run in runs)
+    )
 
 
 def phases(factor: Fraction) -> list[int]:
@@ -98,80 +102,44 @@ def phases(factor: Fraction) -> list[int]:
     return [(2 * i + 1) * den // (2 * number) for i in range(number)]
 
 
-def _fixed(pipeline: Pipeline, factor: Fraction | None, count: int) -> SimulatedEpoch:
-    """Return the mean over epochs, which give extra uses to different examples."""
-    assert factor is not None
-    runs = [_fixed_phase(pipeline, factor, count, phase) for phase in phases(factor)]
-    return SimulatedEpoch(
-        sum(run.seconds for run in runs) / len(runs),
-        sum(run.draws for run in runs) / len(runs),
-    )
-
-
-def _fixed_phase(
+def _fixed(
     pipeline: Pipeline, factor: Fraction, count: int, phase: int
 ) -> SimulatedEpoch:
     ratio = factor.as_integer_ratio()
     passes = _core.fixed_passes(pipeline.window, *ratio, count, phase)
     capacity = _core.fixed_capacity(pipeline.window, *ratio)
-    arrivals = _arrivals(pipeline, count, capacity)
-    step_times = StepTimes(pipeline.batch_size, pipeline.step_s)
+    arrivals, steps = Arrivals(pipeline, count, capacity), StepTimes(pipeline)
     used: deque[tuple[int, int]] = deque()  # last batch of a pass, oldest record after
     for first, length in passes:
-        batch = step_times.next_batch()
-        if step_times.drawn:
-            used.append((step_times.last_batch(), first))
+        batch = steps.next_batch()
+        if steps.drawn:
+            used.append(((steps.drawn - 1) // pipeline.batch_size, first))
         while used and used[0][0] < batch:
             last, oldest = used.popleft()
-            arrivals.give_room(oldest + capacity, step_times.begin(last))
-        step_times.draw(length, arrivals.time(first + length - 1))
-    return SimulatedEpoch(step_times.end(), step_times.drawn)
+            arrivals.give_room(oldest + capacity, steps.begin(last))
+        steps.draw(length, arrivals.time(first + length - 1))
+    return SimulatedEpoch(steps.end(), steps.drawn)
 
 
-def _auto(pipeline: Pipeline, factor: Fraction | None, count: int) -> SimulatedEpoch:
-    schedule = _core.AutoSchedule(
-        pipeline.window, pipeline.batch_size, pipeline.max_factor
-    )
-    arrivals = _arrivals(pipeline, count, schedule.capacity)
-    step_times = StepTimes(pipeline.batch_size, pipeline.step_s)
-    passes = AutoPasses(schedule, arrivals, count)
-    while passes.next_pass(step_times.begin(step_times.next_batch())):
-        step_times.draw(passes.length(), passes.time_s)
-    return SimulatedEpoch(step_times.end(), step_times.drawn)
-
-
-def _arrivals(pipeline: Pipeline, count: int, capacity: int) -> Arrivals:
-    return Arrivals(
-        count, pipeline.item, pipeline.upstream_s, capacity, pipeline.startup_s
-    )
+def _auto(pipeline: Pipeline, count: int) -> SimulatedEpoch:
+    passes, steps = AutoPasses(pipeline, count), StepTimes(pipeline)
+    while passes.next_pass(steps.begin(steps.next_batch())):
+        steps.draw(passes.length(), passes.time_s)
+    return SimulatedEpoch(steps.end(), steps.drawn)
 
 
 class Arrivals:
-    """Arrival times of examples, from an upstream that waits while the ring is full.
+    """Arrival times of `count` examples; upstream waits while the ring is full.
 
-    Methods must be called in the order of time.
-
-    Args:
-        count: examples in all.
-        item: examples that upstream yields at a time.
-        example_s: t_upstream, seconds per example.
-        capacity: slots of the ring.
-        begin_s: time at which upstream begins with the first item.
+    Methods must be called in the order of time. `capacity` is the slots of the ring.
     """
 
-    def __init__(
-        self,
-        count: int,
-        item: int,
-        example_s: float,
-        capacity: int,
-        begin_s: float = 0.0,
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, count: int, capacity: int) -> None:
         self._count = count
-        self._item = item
-        self._example_s = example_s
+        self._item = pipeline.item
+        self._example_s = pipeline.upstream_s
         self._items = 0  # items of which all examples are put
-        self._put_s = begin_s  # time of the last of these puts
+        self._put_s = pipeline.startup_s  # time of the last of these puts
         # (limit, time): examples below `limit` may be put from `time` on.
         self._room: deque[tuple[int, float]] = deque([(capacity, 0.0)])
 
@@ -181,7 +149,13 @@ class Arrivals:
 
     def time(self, example: int) -> float:
         """Return the time from which `example` is in the ring."""
-        self._advance(example // self._item)
+        items, item_s = example // self._item, self._item * self._example_s
+        while self._items < items:
+            limit, since = self._room_for(self._first() + self._item - 1)
+            # The first may have waited for room; those that fit beside it do not.
+            run = max(1, min(items, limit // self._item) - self._items)
+            self._put_s = max(self._put_s + item_s, since) + (run - 1) * item_s
+            self._items += run
         return max(self._made_s(), self._room_for(example)[1])
 
     def number(self, time_s: float) -> int:
@@ -222,16 +196,6 @@ class Arrivals:
         last = min(self._first() + self._item, self._count) - 1
         return max(self._made_s(), self._room_for(last)[1])
 
-    def _advance(self, items: int) -> None:
-        """Put all items before number `items`."""
-        item_s = self._item * self._example_s
-        while self._items < items:
-            limit, since = self._room_for(self._first() + self._item - 1)
-            # The first may have waited for room; those that fit beside it do not.
-            run = max(1, min(items, limit // self._item) - self._items)
-            self._put_s = max(self._put_s + item_s, since) + (run - 1) * item_s
-            self._items += run
-
     def _room_for(self, example: int) -> tuple[int, float]:
         """Return the (limit, time) that admits an example; time is infinite if none."""
         while len(self._room) > 1 and self._room[0][0] <= example:
@@ -240,30 +204,18 @@ class Arrivals:
 
 
 class StepTimes:
-    """Start times of training steps, counted from the last step that had to wait.
+    """Start times of training steps, counted from the last step that had to wait."""
 
-    Args:
-        batch_size: examples of a batch.
-        example_s: t_downstream, seconds per example of a batch.
-
-    Attributes:
-        drawn: examples drawn so far.
-    """
-
-    def __init__(self, batch_size: int, example_s: float) -> None:
-        self._size = batch_size
-        self._batch_s = batch_size * example_s
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._size = pipeline.batch_size
+        self._batch_s = pipeline.batch_size * pipeline.step_s
         self.drawn = 0  # examples
-        self._batch = 0
+        self._batch = 0  # the last one that had to wait
         self._begin = 0.0
 
     def next_batch(self) -> int:
         """Return the number of the batch of the next draw."""
         return self.drawn // self._size
-
-    def last_batch(self) -> int:
-        """Return the number of the batch of the last draw."""
-        return (self.drawn - 1) // self._size
 
     def begin(self, batch: int) -> float:
         """Return the start time of a batch that waits for the steps before it only."""
@@ -283,22 +235,13 @@ class StepTimes:
 
 
 class AutoPasses:
-    """Passes of factor "auto", which depend on the arrivals at the end of each pass.
+    """Passes of factor "auto", which depend on the arrivals at the end of each pass."""
 
-    Args:
-        schedule: the native schedule.
-        arrivals: upstream.
-        count: fresh examples in all.
-
-    Attributes:
-        time_s: time of the last decision.
-    """
-
-    def __init__(
-        self, schedule: _core.AutoSchedule, arrivals: Arrivals, count: int
-    ) -> None:
-        self._schedule = schedule
-        self._arrivals = arrivals
+    def __init__(self, pipeline: Pipeline, count: int) -> None:
+        self._schedule = _core.AutoSchedule(
+            pipeline.window, pipeline.batch_size, pipeline.max_factor
+        )
+        self._arrivals = Arrivals(pipeline, count, self._schedule.capacity)
         self._count = count
         self._arrived = 0  # examples at `time_s`
         self._held_back = False
@@ -308,19 +251,21 @@ class AutoPasses:
         """Begin a pass when earlier ones end at `time_s`; False after the last."""
         if time_s != self.time_s:  # else another pass of the same batch
             self._look(time_s)
+        schedule = self._schedule
         while (answer := self._ask()) == "wait":
-            needed = self._schedule.start(self._filled() + 1)
+            filled = schedule.hi
+            while schedule.start(filled + 1) <= self._arrived:
+                filled += 1
             self._give_room()
-            self._look(self._arrivals.time(min(needed, self._count) - 1))
+            needed = min(schedule.start(filled + 1), self._count)
+            self._look(self._arrivals.time(needed - 1))
         self._give_room()
         return answer == "pass"
 
     def length(self) -> int:
-        """Record of the pass."""
-        schedule = self._schedule
-        return min(schedule.start(schedule.hi), self._count) - schedule.start(
-            schedule.lo
-        )
+        """Return the records of the pass."""
+        start = self._schedule.start
+        return min(start(self._schedule.hi), self._count) - start(self._schedule.lo)
 
     def _ask(self) -> str:
         return self._schedule.advance(
@@ -334,13 +279,6 @@ class AutoPasses:
         self.time_s = time_s
         self._arrived = self._arrivals.number(time_s)
         self._held_back = self._arrivals.is_held_back(time_s)
-
-    def _filled(self) -> int:
-        """Return the number of filled segments."""
-        filled = self._schedule.hi
-        while self._schedule.start(filled + 1) <= self._arrived:
-            filled += 1
-        return filled
 
     def _give_room(self) -> None:
         schedule = self._schedule

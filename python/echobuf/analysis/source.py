@@ -15,8 +15,8 @@ import numpy as np
 import optree
 
 from echobuf import nodes
-from echobuf.analysis.loaders import InProcessParts, SourceArguments, WorkerBatches
-from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths, rows_a_batch
+from echobuf.analysis.loaders import SourceArguments, WorkerBatches
+from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.items import check_example, infer_batch
@@ -39,11 +39,8 @@ _LOADERS = {"torch": "echobuf.torch", "jax": "echobuf.jax", "jaxlib": "echobuf.j
 class Source:
     """Upstream of an analysis, and the loaders over it.
 
-    Args:
-        arguments: upstream, with the arguments of a loader for it.
-
     Attributes:
-        arguments: as given.
+        arguments: upstream, with the arguments of a loader for it.
         upstream: as given, or its batches if it is a Ray dataset.
         batched: whether upstream yields batches.
         one_shot: whether upstream is known to give one epoch only.
@@ -53,9 +50,6 @@ class Source:
         item: examples of the first item; 0 before the first item.
         kept: the first items, enough of them for a batch.
         spec: pytree of `Field`s of one example; None before the first item.
-
-    Raises:
-        OptionError: upstream yields no batches, and `batch_size` is not given.
     """
 
     def __init__(self, arguments: SourceArguments) -> None:
@@ -80,13 +74,18 @@ class Source:
                 "`batch_size` is None, and `batched` is False; say how many examples "
                 "the step takes, as an int >= 1."
             )
-        self.one_shot = _is_own_iterator(upstream) and self.data_loader is None
+        own_iterator = hasattr(upstream, "__next__") and hasattr(upstream, "__iter__")
+        self.one_shot = own_iterator and self.data_loader is None
         self.item = 0
         self.kept: list[Any] = []
         self.spec: Any = None
         self._kind = EchoLoader
         self._of_loader = batch_size
-        self.batch_size = 0 if self._packs else batch_size or 0
+        # Rows of a batch, where its number of examples follows from their rows; else 0.
+        self._rows = self._ragged.get("max_rows") or 0
+        if not self._rows:
+            self._rows = (self._ragged.get("pack_to") or 0) * (batch_size or 0)
+        self.batch_size = 0 if self._rows else batch_size or 0
         self._lengths = LengthReader(arguments.batch_decoder) if self._ragged else None
         self._kept_examples = 0
         self._last: weakref.ref[Any] | None = None
@@ -100,7 +99,7 @@ class Source:
         if self.data_loader is not None:
             return self.data_loader, self.examples_in
         if isinstance(self.upstream, WorkerBatches):
-            return InProcessParts(self.upstream), lambda _: 1
+            return self.upstream.in_process(), lambda _: 1
         return None
 
     def end(self) -> None:
@@ -111,33 +110,24 @@ class Source:
     # ---- items
 
     def examples_in(self, item: Any) -> int:
-        """Return the number of examples in an item."""
+        """Return the number of examples in an item, on whatever device it is."""
         if self._lengths is not None:
             return self._lengths.examples_in(item)
-        return length_in(item) if self.batched else 1
+        if not self.batched:
+            return 1
+        leaves = flatten(item)[0]
+        shape = np.shape(leaves[0]) if leaves else ()
+        return int(shape[0]) if shape else 0
 
     def lengths(self) -> RaggedLengths | None:
         """Return the lengths of the examples; None where no leaf is ragged."""
         if self._lengths is None:
             return None
-        size = self._of_loader or (None if self._packs else self.batch_size)
+        size = self._of_loader or (None if self._rows else self.batch_size)
         return self._lengths.summary(make_spec(self.spec), size, self._ragged)
 
-    @property
-    def _packs(self) -> bool:
-        """Return True if the number of examples in a batch follows from their rows."""
-        return self._rows_a_batch() > 0
-
-    def _rows_a_batch(self) -> int:
-        return rows_a_batch(self._ragged, self._of_loader) if self._ragged else 0
-
     def keep(self, item: Any) -> None:
-        """Keep an item, while there are too few for a batch.
-
-        Raises:
-            SpecError: the first item cannot be stored.
-            UpstreamError: the first item is an empty batch.
-        """
+        """Keep an item, while there are too few for a batch."""
         if self._lengths is not None:
             self._lengths.add(item)
         if not self.kept:
@@ -146,22 +136,19 @@ class Source:
             return
         self.kept.append(optree.tree_map(copy_leaf, item, namespace=NAMESPACE))
         self._kept_examples += self.examples_in(item)
-        if self._packs:
-            self.batch_size = self._examples_a_batch()
+        if self._rows:  # as many examples of the mean length as fill a batch
+            assert self._lengths is not None
+            mean = self._lengths.longest_rows() / max(1, self._kept_examples)
+            self.batch_size = max(1, math.ceil(self._rows / max(1.0, mean)))
 
     def resident(self) -> Any:
-        """Return a batch for the step: upstream's own, if it has the right size.
-
-        Raises:
-            SpecError: items cannot be stored.
-        """
-        first = self.kept[0]
+        """Return a batch for the step: upstream's own, if it has the right size."""
         arguments = self.arguments
         made = arguments.transform is not None or self._ragged or arguments.with_info
         as_is = arguments.device == "cpu" and not made
         if as_is and self.batched and self.item == self.batch_size:
             # new containers, since the step may add to them or take from them
-            return optree.tree_map(lambda leaf: leaf, first, namespace=NAMESPACE)
+            return optree.tree_map(lambda leaf: leaf, self.kept[0], namespace=NAMESPACE)
         loader = self.loader(self.kept)
         epoch = iter(loader)
         batch = next(epoch)
@@ -175,15 +162,11 @@ class Source:
         return batch
 
     def loader(self, upstream: Iterable[Any]) -> EchoLoader:
-        """Make a loader for the step's framework: e = 1, and one batch ahead.
-
-        Raises:
-            OptionError: an argument is out of range.
-        """
+        """Make a loader for the step's framework: e = 1, and one batch ahead."""
         arguments = self.arguments
         return self._kind(
             upstream,
-            batch_size=self._of_loader if self._packs else self.batch_size,
+            batch_size=self._of_loader if self._rows else self.batch_size,
             window=self.batch_size,
             factor=1,
             batched=self.batched,
@@ -206,12 +189,6 @@ class Source:
             )
         self.batch_size = self.batch_size or self.item
 
-    def _examples_a_batch(self) -> int:
-        """Return how many examples of the mean length fill a batch."""
-        assert self._lengths is not None
-        mean = self._lengths.longest_rows() / max(1, self._kept_examples)
-        return max(1, math.ceil(self._rows_a_batch() / max(1.0, mean)))
-
     def _spec_of(self, item: Any) -> Any:
         adapter = internals_of(self._kind([item], batch_size=1, window=1)).adapter
         first = adapter.read_first(item)
@@ -227,8 +204,7 @@ class Source:
     def length(self, counted: int | None) -> int | None:
         """Return the examples in an epoch: as given, else as counted, else upstream's.
 
-        Args:
-            counted: examples counted in a whole epoch, if there was one.
+        `counted` is the examples of a whole epoch, if there was one.
         """
         given = self.arguments.length
         if given is not None or counted is not None:
@@ -251,11 +227,7 @@ class Source:
         return bool(self.kept) and self._kept_examples >= self.batch_size
 
     def begin(self) -> Any:
-        """Return `iter(upstream)`.
-
-        Raises:
-            UpstreamError: it raised, or returned the iterator of the last pass again.
-        """
+        """Return `iter(upstream)`; refuse the iterator of the last pass."""
         try:
             items = iter(self.upstream)
         except (Exception, SystemExit) as error:
@@ -276,17 +248,6 @@ def _loader_for(item: Any) -> type[EchoLoader]:
             module: Any = importlib.import_module(_LOADERS[package])
             return module.EchoLoader  # type: ignore[no-any-return]
     return EchoLoader
-
-
-def length_in(batch: Any) -> int:
-    """Return the number of examples in a batch, on whatever device it is."""
-    leaves = flatten(batch)[0]
-    shape = np.shape(leaves[0]) if leaves else ()
-    return int(shape[0]) if shape else 0
-
-
-def _is_own_iterator(upstream: Any) -> bool:
-    return hasattr(upstream, "__next__") and hasattr(upstream, "__iter__")
 
 
 def failed(count: int, error: BaseException) -> UpstreamError:
@@ -321,54 +282,32 @@ def take_random_state(upstream: Any) -> Callable[[], None]:
 
     Those are Python's, NumPy's and torch's, and those of a DataLoader and its samplers.
     Restored before a second pass, they give the same examples in the same order.
-
-    Args:
-        upstream: a DataLoader with generators, or any other object.
     """
-    restores = list(_taken(upstream))
+    taken = [(set_state, get_state()) for get_state, set_state in _states(upstream)]
 
     def restore() -> None:
-        for each in restores:
-            each()
+        for set_state, state in taken:
+            set_state(state)
 
     return restore
 
 
-def _taken(upstream: Any) -> Iterator[Callable[[], None]]:
-    python = random.getstate()
-    yield lambda: random.setstate(python)
-    numpy = np.random.get_state()
-    yield lambda: np.random.set_state(numpy)
+def _states(upstream: Any) -> Iterator[tuple[Callable[[], Any], Callable[[Any], Any]]]:
+    """Yield functions that return and that set the state of a generator."""
+    yield random.getstate, random.setstate
+    yield np.random.get_state, np.random.set_state
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "get_rng_state"):
         return
-    host = torch.get_rng_state()
-    yield lambda: torch.set_rng_state(host)
+    yield torch.get_rng_state, torch.set_rng_state
     if torch.cuda.is_initialized():
-        devices = torch.cuda.get_rng_state_all()
-        yield lambda: torch.cuda.set_rng_state_all(devices)
-    for generator in _generators(upstream):
-        yield _of_generator(generator)
-
-
-def _generators(upstream: Any) -> Iterator[Any]:
+        yield torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all
     loader = as_data_loader(upstream)
     if loader is None:
         return
-    seen: list[Any] = []
-    batch_sampler = loader.batch_sampler
-    for holder in (
-        loader,
-        loader.sampler,
-        batch_sampler,
-        getattr(batch_sampler, "sampler", None),
-    ):
-        generator = getattr(holder, "generator", None)
-        if hasattr(generator, "get_state") and all(generator is not x for x in seen):
-            seen.append(generator)
-            yield generator
-
-
-def _of_generator(generator: Any) -> Callable[[], None]:
-    state = generator.get_state()
-    return lambda: generator.set_state(state)
+    inner = getattr(loader.batch_sampler, "sampler", None)
+    holders = (loader, loader.sampler, loader.batch_sampler, inner)
+    found: list[Any] = [getattr(holder, "generator", None) for holder in holders]
+    for generator in {id(each): each for each in found}.values():
+        if hasattr(generator, "get_state"):
+            yield generator.get_state, generator.set_state

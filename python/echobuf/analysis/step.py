@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import optree
 
-from echobuf.analysis import clock
+from echobuf.analysis import timing
 from echobuf.analysis.source import raised_at
-from echobuf.analysis.timings import Phase, Timings
+from echobuf.analysis.timing import Phase, Timings
 from echobuf.errors import DeviceError, OptionError, StepError, describe
 from echobuf.trees import NAMESPACE
 
@@ -29,36 +29,31 @@ class Step:
 
     Args:
         function: takes a batch, and trains on it.
-        synchroniser: waits for the device.
-
-    Attributes:
-        changes_batch: whether the step changes its batch in place; known after the
-            warm-up.
-
-    Raises:
-        OptionError: `function` is not callable.
+        synchronize: the caller's, called without arguments; None: `wait_for_devices`.
     """
 
     def __init__(
-        self, function: Callable[[Any], Any], synchroniser: Synchroniser
+        self,
+        function: Callable[[Any], Any],
+        synchronize: Callable[[], Any] | None = None,
     ) -> None:
         if not callable(function):
             raise OptionError(
                 f"`step` is {function!r:.60}; it must be a function that takes one "
                 "batch and trains on it."
             )
+        if synchronize is not None and not callable(synchronize):
+            raise OptionError(
+                f"`synchronize` is {synchronize!r}; it must be a function without "
+                "arguments that returns when the device is done, or None."
+            )
         self._function = function
-        self._synchroniser = synchroniser
+        self._synchronize = synchronize
         self._is_checked = False
-        self.changes_batch = False
+        self.changes_batch = False  # in place; known after the warm-up
 
     def run(self, batch: Any) -> Any:
-        """Train on a batch, without waiting for the device.
-
-        Raises:
-            StepError: the step raised, or returned a generator or a function.
-            DeviceError: it works on a device that echobuf cannot synchronize.
-        """
+        """Train on a batch, without waiting for the device."""
         try:
             result = self._function(batch)
         except (Exception, SystemExit) as error:
@@ -66,36 +61,30 @@ class Step:
                 f"`step` raised {describe(error)}{raised_at(error)}"
             ) from error
         if not self._is_checked:
-            _check_result(result)
-            self._synchroniser.check(result)
+            _check_trained(result)
+            if self._synchronize is None:
+                _check_devices(result)
             self._is_checked = True
         return result
 
     def wait(self, result: Any) -> None:
-        """Wait for the device to finish the step.
-
-        Raises:
-            StepError: the device reports an error of the step, or the caller's
-                `synchronize` raised.
-        """
+        """Wait for the device to finish the step that returned `result`."""
         try:
-            self._synchroniser.wait(result)
+            if self._synchronize is None:
+                wait_for_devices(result)
+            else:
+                self._synchronize()
         except Exception as error:
             raise StepError(
                 "waiting for the device after `step` raised "
                 f"{describe(error)}{raised_at(error)}"
             ) from error
 
-    # ---- alone
-
     def measure(self, batch: Any, batch_size: int, phase: Phase) -> Timings:
-        """Return time repeated calls on one batch, in seconds per example.
+        """Time repeated calls on one batch, in seconds per example.
 
         Leaves out the warm-up (compilation, caches). Waits for the device after several
         calls only, so that calls overlap on it as they do in training.
-
-        Raises:
-            StepError: the step raised, or returns at once.
         """
         kept = _copied(batch)
         call_s = self._warm_up(batch, kept, phase)
@@ -123,23 +112,23 @@ class Step:
         while True:
             times.append(self._timed(batch, kept, 1))
             last = times[-_LAST:]
-            if len(times) > _LAST and max(last) <= _SETTLED * min(last):
-                return min(last)
+            settled = len(times) > _LAST and max(last) <= _SETTLED * min(last)
             share = _WARM_UP if len(times) > _LAST else 1.0
-            if phase.elapsed_s >= share * phase.allowed_s:
+            if settled or phase.elapsed_s >= share * phase.allowed_s:
                 return min(last)
 
     def _timed(self, batch: Any, kept: Any, calls: int) -> float:
         if self.changes_batch:
             batch = copy.deepcopy(kept)
-        begin = clock.now()
+        begin = timing.now()
         for _ in range(calls):
             result = self.run(batch)
         self.wait(result)
-        return clock.now() - begin
+        return timing.now() - begin
 
 
-def _check_result(result: Any) -> None:
+def _check_trained(result: Any) -> None:
+    """Raise `StepError` for a result that has yet to be run."""
     if inspect.isgenerator(result) or inspect.iscoroutine(result):
         kind = type(result).__name__
         result.close()
@@ -173,79 +162,38 @@ def _are_equal(one: Any, other: Any) -> bool:
         return True
 
 
+# ---- devices of the frameworks in use, none of which is imported here
+
 _ON_CPU = (1, 3)  # DLPack's numbers of the host and of CUDA's pinned memory
 _KNOWN = ("torch", "jax", "jaxlib", "cupy", "numpy")
 _OF_TORCH = ("cpu", "cuda", "xpu", "mps", "meta")  # meta needs no waiting
 
 
-class Synchroniser:
-    """Synchronization with the devices of the frameworks in use; imports none of them.
-
-    Args:
-        function: the caller's, called without arguments; None: those of torch, JAX and
-            CuPy, where they are imported and have a device.
-    """
-
-    def __init__(self, function: Callable[[], Any] | None = None) -> None:
-        if function is not None and not callable(function):
-            raise OptionError(
-                f"`synchronize` is {function!r}; it must be a function without "
-                "arguments that returns when the device is done, or None."
-            )
-        self._function = function
-
-    def check(self, result: Any) -> None:
-        """Raise `DeviceError` if `result` is on a device of an unknown kind."""
-        if self._function is not None:
-            return
-        for leaf in _leaves(result):
-            if (device := _unknown_device(leaf)) is not None:
-                raise DeviceError(
-                    f"`step` works on {device}, which echobuf cannot wait for, so its "
-                    "time is unknown; wait for the device inside `step` and return "
-                    "nothing of it, or give `echobuf.analyze` a `synchronize=`, a "
-                    "function that returns when the device is done."
-                )
-
-    def wait(self, result: Any) -> None:
-        """Wait for the devices.
-
-        Args:
-            result: the step's result.
-        """
-        if self._function is not None:
-            self._function()
-            return
-        for device in _torch_devices():
-            device.synchronize()
-        jax = sys.modules.get("jax")
-        if jax is not None and hasattr(jax, "live_arrays"):
-            _wait_for_jax(jax, result)
-        if _has_cupy():
-            sys.modules["cupy"].cuda.Device().synchronize()
+def wait_for_devices(result: Any) -> None:
+    """Wait for the devices of torch, JAX and CuPy, where they are imported."""
+    for device in _torch_devices():
+        device.synchronize()
+    jax = sys.modules.get("jax")
+    if jax is not None and hasattr(jax, "live_arrays"):
+        # The step's arrays; all live ones where it returns none.
+        mine = [leaf for leaf in _leaves(result) if isinstance(leaf, jax.Array)]
+        for array in mine or jax.live_arrays():
+            if not array.is_deleted():
+                array.block_until_ready()
+    if _has_cupy():
+        sys.modules["cupy"].cuda.Device().synchronize()
 
 
 def _torch_devices() -> list[Any]:
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "cuda"):
         return []
-    found = []
-    for name in ("cuda", "xpu"):
-        module = getattr(torch, name, None)
-        if module is not None and module.is_initialized():
-            found.append(module)
+    modules = [getattr(torch, name, None) for name in ("cuda", "xpu")]
+    found = [each for each in modules if each is not None and each.is_initialized()]
     mps = getattr(torch.backends, "mps", None)
     if mps is not None and mps.is_available():
         found.append(torch.mps)
     return found
-
-
-def _wait_for_jax(jax: Any, result: Any) -> None:
-    """Wait for the step's arrays; for all live arrays where it returns none."""
-    mine = [leaf for leaf in _leaves(result) if isinstance(leaf, jax.Array)]
-    for array in mine or jax.live_arrays():
-        if not array.is_deleted():
-            array.block_until_ready()
 
 
 def _has_cupy() -> bool:
@@ -254,6 +202,18 @@ def _has_cupy() -> bool:
         return cupy is not None and cupy.cuda.runtime.getDeviceCount() > 0
     except Exception:  # no driver
         return False
+
+
+def _check_devices(result: Any) -> None:
+    """Raise `DeviceError` if the result is on a device that is not waited for."""
+    for leaf in _leaves(result):
+        if (device := _unknown_device(leaf)) is not None:
+            raise DeviceError(
+                f"`step` works on {device}, which echobuf cannot wait for, so its "
+                "time is unknown; wait for the device inside `step` and return "
+                "nothing of it, or give `echobuf.analyze` a `synchronize=`, a "
+                "function that returns when the device is done."
+            )
 
 
 def _leaves(tree: Any) -> list[Any]:

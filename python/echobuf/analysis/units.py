@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import math
 
-_TIMES = (
-    (3600.0, "h"),
-    (60.0, "min"),
-    (1.0, "s"),
-    (1e-3, "ms"),
-    (1e-6, "us"),
-    (1e-9, "ns"),
-)
+_TIMES = {"h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _HUGE, _LEAST = 1e6, 1e-3  # beyond them numbers are written with powers of ten
 
 
@@ -32,10 +25,10 @@ def interval(low: float, high: float) -> str:
 
 def time_scale(value: float) -> tuple[float, str]:
     """Return the unit for a time, in seconds, and its name."""
-    for scale, unit in _TIMES:
+    for unit, scale in _TIMES.items():
         if value >= (2 * scale if scale > 1 else scale):
             return scale, unit
-    return _TIMES[-1] if value > 0 else (1.0, "s")
+    return (1e-9, "ns") if value > 0 else (1.0, "s")
 
 
 def number(value: float) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echobuf.cli import UsageError, require
+from echobuf.cli import UsageError, exit_on_interrupt, require
 from echobuf.cli.arguments import (
     call_target,
     load_target,
@@ -19,33 +18,16 @@ from echobuf.cli.arguments import (
     whole_number,
     with_option_names,
 )
-from echobuf.cli.interrupt import exit_on_interrupt
 from echobuf.cli.output import check_output_file
 from echobuf.repeats import LIFETIME, Repeats
 
 if TYPE_CHECKING:
     from echobuf.analysis import Cluster, Report
-    from echobuf.errors import EchobufError
-
-__all__ = ["configure", "run"]
 
 _STDOUT = "-"
 _UNDECIDED = 3  # the exit code
-_OPTIONS = {
-    "seconds": "`--seconds`",
-    "timeout": "`--timeout`",
-    "batch_size": "`--batch-size`",
-    "window": "`--window`",
-    "max_factor": "`--max-factor`",
-    "length": "`--length`",
-    "ranks": "`--ranks`",
-    "storage_rate": "`--storage-rate`",
-    "peer_rate": "`--peer-rate`",
-    "shares": "`--cached`",
-    "epochs": "`--epochs`",
-    "lifetime": "`--repeat-lifetime`",
-    "path": "`--plot`",
-}
+_MEASURE = ("batch_size", "window", "max_factor", "length", "seconds", "timeout")
+_OF_RANKS = ("storage_rate", "peer_rate", "shares")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +56,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long one item of upstream may take (default: %(default)g)",
     )
-    _add_settings(parser)
+    for name, text in {
+        "batch-size": "examples that the step takes (default: those of upstream's "
+        "batches)",
+        "window": "examples in the window to predict for (default: 32 batches)",
+        "max-factor": "largest factor of 'auto' (default: 8, or that of an EchoLoader)",
+        "length": "examples in an epoch, where upstream does not say",
+    }.items():
+        parser.add_argument(f"--{name}", type=whole_number, metavar="N", help=text)
+    parser.add_argument(
+        "--epochs",
+        type=number,
+        default=1.0,
+        metavar="N",
+        help="epochs of the training, to price echoes with (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--repeat-lifetime",
+        dest="lifetime",
+        type=number,
+        default=LIFETIME,
+        metavar="N",
+        help="repeats after which a further one is worth 1/e of the first (default: "
+        "15.39, fitted to language models)",
+    )
     _add_ranks(parser)
     parser.add_argument(
         "--json",
@@ -83,6 +88,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--plot",
+        dest="path",
         type=Path,
         metavar="PATH",
         help="draw the predicted curve (.png, .svg, .pdf)",
@@ -95,48 +101,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--batch-size",
-        type=whole_number,
-        metavar="N",
-        help="examples that the step takes (default: those of upstream's batches)",
-    )
-    parser.add_argument(
-        "--window",
-        type=whole_number,
-        metavar="N",
-        help="examples in the window to predict for (default: 32 batches)",
-    )
-    parser.add_argument(
-        "--max-factor",
-        type=whole_number,
-        metavar="N",
-        help="largest factor of 'auto' (default: 8, or that of an EchoLoader)",
-    )
-    parser.add_argument(
-        "--length",
-        type=whole_number,
-        metavar="N",
-        help="examples in an epoch, where upstream does not say",
-    )
-    parser.add_argument(
-        "--epochs",
-        type=number,
-        default=1.0,
-        metavar="N",
-        help="epochs of the training, to price echoes with (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--repeat-lifetime",
-        type=number,
-        default=LIFETIME,
-        metavar="N",
-        help="repeats after which a further one is worth 1/e of the first (default: "
-        "15.39, fitted to language models)",
-    )
-
-
 def _add_ranks(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("a job of several ranks")
     group.add_argument(
@@ -145,22 +109,16 @@ def _add_ranks(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="predict epochs on so many ranks, too, with caches and without",
     )
-    group.add_argument(
-        "--storage-rate",
-        type=rate,
-        metavar="X",
-        help="examples a second that storage gives to all ranks together (default: as "
-        "many as it gave to this process)",
-    )
-    group.add_argument(
-        "--peer-rate",
-        type=rate,
-        metavar="X",
-        help="examples a second that ranks fetch from each other's caches, all "
+    for name, text in {
+        "storage-rate": "examples a second that storage gives to all ranks together "
+        "(default: as many as it gave to this process)",
+        "peer-rate": "examples a second that ranks fetch from each other's caches, all "
         "together (default: as if that cost nothing)",
-    )
+    }.items():
+        group.add_argument(f"--{name}", type=rate, metavar="X", help=text)
     group.add_argument(
         "--cached",
+        dest="shares",
         type=share,
         nargs="+",
         metavar="SHARE",
@@ -169,16 +127,19 @@ def _add_ranks(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_BATCHED = {  # arguments in messages, and the options for them
+    "with batched=True": "without --batch-size",
+    "Pass batched=False": "Give --batch-size",
+    "batched=True": "leave --batch-size out",
+}
+
+
 def run(options: argparse.Namespace) -> int:
     """Analyze the target, print the report, and write the files of the options.
 
     Returns:
         0; with `--check`, 1 if there is an input stall, 3 if the timings do not suffice
         to tell.
-
-    Raises:
-        UsageError: the target cannot be analyzed, or a file cannot be written.
-        CommandError: a package is missing.
     """
     from echobuf.errors import EchobufError
 
@@ -186,60 +147,41 @@ def run(options: argparse.Namespace) -> int:
         _check_outputs(options)
         with exit_on_interrupt():  # imports of frameworks take seconds
             found = load_target(options.target)
-        upstream, step = _made(found, options.target)
-        report = _analyze(upstream, step, options)
+        report = _analyze(*_made(found, options.target), options)
         _write(report, options)
     except EchobufError as error:
-        raise UsageError(_message(error)) from error
-    return _code(report) if options.check else 0
-
-
-_BATCHED = (  # arguments in messages, and the options for them
-    ("with batched=True", "without --batch-size"),
-    ("Pass batched=False", "Give --batch-size"),
-    ("batched=True", "leave --batch-size out"),
-)
-
-
-def _message(error: EchobufError) -> str:
-    """Return the message of an error, with options in place of arguments."""
-    said = with_option_names(error, _OPTIONS)
-    for argument, option in _BATCHED:
-        said = said.replace(argument, option)
-    return said
-
-
-def _code(report: Report) -> int:
-    if report.pays is None:
-        return _UNDECIDED
-    return 1 if report.input_stall else 0
+        names = {name: f"`{option}`" for name, option in options.option_names.items()}
+        said = with_option_names(error, names)
+        for argument, option in _BATCHED.items():
+            said = said.replace(argument, option)
+        raise UsageError(said) from error
+    if not options.check:
+        return 0
+    return _UNDECIDED if report.pays is None else int(report.input_stall)
 
 
 def _analyze(upstream: Any, step: Any, options: argparse.Namespace) -> Report:
     from echobuf.analysis import analyze
 
+    progress = None
+    if sys.stderr.isatty():
+
+        def progress(name: str) -> None:
+            print(f"measuring: {name}", file=sys.stderr, flush=True)
+
     return analyze(
         upstream,
         step,
-        batch_size=options.batch_size,
-        window=options.window,
-        max_factor=options.max_factor,
-        length=options.length,
-        seconds=options.seconds,
-        timeout=options.timeout,
-        progress=_progress(),
+        progress=progress,
         cluster=_cluster(options),
-        repeats=Repeats(options.epochs, options.repeat_lifetime),
+        repeats=Repeats(options.epochs, options.lifetime),
+        **{name: getattr(options, name) for name in _MEASURE},
     )
 
 
 def _cluster(options: argparse.Namespace) -> Cluster | None:
-    given = {
-        "storage_rate": options.storage_rate,
-        "peer_rate": options.peer_rate,
-        "shares": options.cached,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
+    values = {name: getattr(options, name) for name in _OF_RANKS}
+    given = {name: value for name, value in values.items() if value is not None}
     if options.ranks is None:
         if given:
             raise UsageError(
@@ -266,36 +208,24 @@ def _made(found: Any, target: str) -> tuple[Any, Any]:
     return upstream, step
 
 
-def _progress() -> Callable[[str], None] | None:
-    if not sys.stderr.isatty():
-        return None
-    return lambda name: print(f"measuring: {name}", file=sys.stderr, flush=True)
-
-
-# ---- output files
-
-
 def _check_outputs(options: argparse.Namespace) -> None:
     """Check that all files can be written, before anything is measured."""
-    if options.plot is not None:
+    if options.path is not None:
         require("analyze", {"matplotlib": "matplotlib"})
         from echobuf.analysis.report import check_picture_path
 
-        check_picture_path(options.plot)
-        check_output_file("--plot", options.plot)
-    if options.json is not None and options.json != _STDOUT:
+        check_picture_path(options.path)
+        check_output_file("--plot", options.path)
+    if options.json not in (None, _STDOUT):
         check_output_file("--json", Path(options.json))
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:
-    if options.json == _STDOUT:
-        print(report.to_json())
-    else:
-        print(report)
+    print(report.to_json() if options.json == _STDOUT else report)
     try:
         if options.json not in (None, _STDOUT):
             Path(options.json).write_text(report.to_json() + "\n")
-        if options.plot is not None:
-            report.plot(options.plot)
+        if options.path is not None:
+            report.plot(options.path)
     except OSError as error:
         raise UsageError(f"cannot write: {error}") from None

@@ -7,7 +7,7 @@ import importlib.util
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,23 +15,10 @@ from typing import Any
 from echobuf.cli import UsageError
 from echobuf.errors import describe, message
 
-__all__ = [
-    "call_target",
-    "load_target",
-    "number",
-    "number_that",
-    "positive",
-    "raised_at",
-    "rate",
-    "share",
-    "whole_number",
-    "with_option_names",
-]
-
 _ARGUMENT = re.compile(r"`(\w+)=?`")
 
 
-def with_option_names(error: Exception, options: dict[str, str]) -> str:
+def with_option_names(error: Exception, options: Mapping[str, str]) -> str:
     """Return the message of `error` with the command's options in place of arguments.
 
     The message of an error with a cause quotes the user's code, whose arguments stay.
@@ -66,12 +53,7 @@ def number(text: str) -> float:
 
 
 def number_that(allows: Callable[[float], bool], words: str) -> Callable[[str], float]:
-    """Return a function that parses a number.
-
-    Args:
-        allows: returns whether a number is allowed; NaN is not.
-        words: for the allowed numbers, such as "between 0 and 1".
-    """
+    """Return a function that parses numbers; `words` say which are allowed, not NaN."""
 
     def parse(text: str) -> float:
         value = number(text)
@@ -112,22 +94,13 @@ def load_target(target: str) -> Any:
 
 
 def call_target(found: Any, target: str, returns: str) -> Any:
-    """Call a function that `load_target` found, and return its result.
-
-    Args:
-        found: the function.
-        target: as for `load_target`.
-        returns: the expected result, in words.
-
-    Raises:
-        UsageError: the function raised.
-    """
+    """Call a function that `load_target` found; `returns` is its result, in words."""
     file = Path(target.rpartition(":")[0])
     try:
         return found()
     except (Exception, SystemExit) as error:
         raise UsageError(
-            f"{target}() raised {describe(error)}{raised_at(error, file)}; it is "
+            f"{target}() raised {describe(error)}{_raised_at(error, file)}; it is "
             f"called without arguments, and returns {returns}"
         ) from error
 
@@ -169,13 +142,14 @@ def _import(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
+        where = _raised_at(error, file)
         raise UsageError(
-            f"importing {str(file)!r} failed: {describe(error)}{raised_at(error, file)}"
+            f"importing {str(file)!r} failed: {describe(error)}{where}"
         ) from error
     return module
 
 
-def raised_at(error: BaseException, file: Path) -> str:
+def _raised_at(error: BaseException, file: Path) -> str:
     """Return the last line of the file in the error's traceback, as ` (line 12)`."""
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return f" (line {error.lineno})"

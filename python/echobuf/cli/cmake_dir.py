@@ -7,8 +7,6 @@ from pathlib import Path
 
 from echobuf.cli import CommandError
 
-__all__ = ["configure", "run"]
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add an example to the help; the command takes no arguments."""
@@ -16,11 +14,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the folder of the CMake package.
-
-    Raises:
-        CommandError: This installation has no CMake package.
-    """
+    """Print the folder of the CMake package."""
     import echobuf
 
     folder = Path(echobuf.__file__).resolve().parent / "cmake"

@@ -15,13 +15,10 @@ import echobuf
 from echobuf import _distributions
 from echobuf._installed import __version__
 from echobuf.cli.output import add_json_option, print_json, wrapped
+from echobuf.errors import message
 
 if TYPE_CHECKING:
     from echobuf.cli.selftest import Check
-
-from echobuf.errors import message
-
-__all__ = ["configure", "cupy_version", "devices", "instructions", "run"]
 
 _PACKAGES = ("numpy", "optree", "torch", "jax")
 _CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
@@ -63,24 +60,38 @@ def run(options: argparse.Namespace) -> int:
             show(f"  {line}", 2)
     checks: list[dict[str, Any]] = []
     if is_ours:
+        from echobuf.cli import selftest
+
         show("Self-test:")
-        checks = [_checked(check, show) for check in _checks()]
+        checks = [_checked(check, show) for check in selftest.CHECKS]
     passed = not changed and is_ours and all(check["passed"] for check in checks)
     if options.json:
-        print_json(
-            {
-                "format": 1,
-                **parts,
-                "troubles": troubles,
-                "checks": checks,
-                "passed": passed,
-            }
-        )
+        result = {"troubles": troubles, "checks": checks, "passed": passed}
+        print_json({"format": 1, **parts, **result})
     return 0 if passed else 1
 
 
 def _print(line: str, indent: int = 0) -> None:
     print(wrapped(line, indent), flush=True)
+
+
+def _checked(check: Check, show: Callable[[str, int], None]) -> dict[str, Any]:
+    """Run a check, print its result, and return it for JSON."""
+    begin = time.perf_counter()
+    try:
+        detail, passed = check.run(), True
+    except Exception as error:  # any error is the result of the check
+        detail, passed = f"{type(error).__name__}: {message(error)}", False
+    seconds = time.perf_counter() - begin
+    mark, took = "OK  " if passed else "FAIL", f"{seconds:.1f} s"
+    detail = " ".join(detail.split())
+    show(f"  {mark} {check.title:<{_WIDTH}} {took:>6}  {detail}", 7)
+    return {
+        "title": check.title,
+        "passed": passed,
+        "seconds": round(seconds, 3),
+        "detail": detail,
+    }
 
 
 def _installed(name: str) -> str | None:
@@ -102,15 +113,9 @@ def devices() -> Iterator[tuple[str, str]]:
     from echobuf._core import CPU_VARIABLE, cpu_features
 
     yield "CPU cores", str(os.cpu_count())
-    yield (
-        "Instructions",
-        instructions(
-            cpu_features(),
-            cpu_features(in_use=False),
-            CPU_VARIABLE,
-            os.environ.get(CPU_VARIABLE),
-        ),
-    )
+    used, there = cpu_features(), cpu_features(in_use=False)
+    value = os.environ.get(CPU_VARIABLE)
+    yield "Instructions", instructions(used, there, CPU_VARIABLE, value)
     driver, text = _driver()
     yield "CUDA driver", text
     yield "CuPy", cupy_version(driver)
@@ -171,29 +176,3 @@ def cupy_version(driver: int) -> str:
         return "not installed (nor needed without a CUDA driver)"
     extra = "cuda13" if driver >= 13000 else "cuda12"
     return f"not installed: pip install 'data-echoing[{extra}]'"
-
-
-def _checks() -> Sequence[Check]:
-    from echobuf.cli.selftest import CHECKS
-
-    return CHECKS
-
-
-def _checked(check: Check, show: Callable[[str, int], None]) -> dict[str, Any]:
-    """Run a check, print its result, and return it for JSON."""
-    begin = time.perf_counter()
-    try:
-        detail, passed = check.run(), True
-    except Exception as error:  # any error is the result of the check
-        detail, passed = f"{type(error).__name__}: {message(error)}", False
-    seconds = time.perf_counter() - begin
-    mark = "OK  " if passed else "FAIL"
-    took = f"{seconds:.1f} s"
-    detail = " ".join(detail.split())
-    show(f"  {mark} {check.title:<{_WIDTH}} {took:>6}  {detail}", 7)
-    return {
-        "title": check.title,
-        "passed": passed,
-        "seconds": round(seconds, 3),
-        "detail": detail,
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shlex
@@ -11,22 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["cpu_name", "environment"]
-
 _FRAMEWORKS = (
-    "numpy",
-    "optree",
-    "torch",
-    "torchvision",
-    "torchdata",
-    "jax",
-    "cupy",
-    "pyarrow",
-    "datasets",
-    "webdataset",
-    "sklearn",
+    *("numpy", "optree", "torch", "torchvision", "torchdata", "jax", "cupy"),
+    *("pyarrow", "datasets", "webdataset", "sklearn"),
 )
-
 # Result files of earlier runs do not count as changes of the code.
 _RESULTS = (":!bench/results", ":!experiments/results")
 _CHANGES = ("status", "--porcelain", "--", ".", *_RESULTS)
@@ -38,24 +27,23 @@ def environment() -> dict[str, Any]:
     The commit is that of the checkout that holds this module, or else the script that
     runs; `None` where neither is in a checkout.
     """
+    load = None
+    with contextlib.suppress(OSError):
+        load = os.getloadavg()[0]
     return {
         "commit": _git("rev-parse", "--short", "HEAD"),
         "uncommitted_changes": bool(_git(*_CHANGES)),
         "date": time.strftime("%Y-%m-%d"),
         "cpu": cpu_name(),
         "cores": os.cpu_count(),
-        "load_average": _load(),
+        "load_average": load,
         "python": platform.python_version(),
-        "versions": _versions(),
+        "versions": {
+            name: str(getattr(sys.modules[name], "__version__", ""))
+            for name in _FRAMEWORKS
+            if name in sys.modules
+        },
         "command": shlex.join(_command()),
-    }
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions of the imported frameworks, by module."""
-    imported = (name for name in _FRAMEWORKS if name in sys.modules)
-    return {
-        name: str(getattr(sys.modules[name], "__version__", "")) for name in imported
     }
 
 
@@ -73,13 +61,11 @@ def _command() -> list[str]:
 def _git(*arguments: str) -> str | None:
     for file in (Path(__file__), Path(sys.argv[0])):
         here = file.resolve().parent
-        try:
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
             # An installed copy inside another repository is not part of that one.
             _run(here, "ls-files", "--error-unmatch", file.name)
             top = _run(here, "rev-parse", "--show-toplevel")
             return _run(Path(top), *arguments)
-        except (OSError, subprocess.CalledProcessError):
-            continue
     return None
 
 
@@ -90,19 +76,10 @@ def _run(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _load() -> float | None:
-    try:
-        return os.getloadavg()[0]
-    except OSError:
-        return None
-
-
 def cpu_name() -> str:
     """Return the system's name of the processor."""
-    try:
+    with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()

@@ -9,41 +9,34 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from echobuf.cli import CommandError, UsageError
-from echobuf.cli.interrupt import EXIT_CODE, MESSAGE
+from echobuf.cli import EXIT_CODE, MESSAGE, CommandError, UsageError
 
 __all__ = ["main"]
 
 _PROG = "echobuf"
-# Name of a command to its module and description. A module, which must be cheap to
-# import, has `configure(parser)` and `run(options) -> exit code`.
+# Name of a command to its module in `echobuf.cli` and description. A module, which must
+# be cheap to import, has `configure(parser)` and `run(options) -> exit code`.
 _COMMANDS = {
-    "demo": (
-        "echobuf.cli.demo.command",
-        "train a small model from a slow input, with and without echoing",
-    ),
+    "demo": ("demo", "train a small model from a slow input, with and without echoing"),
     "bench": (
-        "echobuf.cli.bench.command",
+        "bench.command",
         "measure echobuf beside plain copies and NumPy on this machine",
     ),
     "analyze": (
-        "echobuf.cli.analyze",
+        "analyze",
         "measure whether training waits for its input, and what echoing would bring",
     ),
     "serve": (
-        "echobuf.cli.serve",
+        "serve",
         "run an upstream once, for several training jobs on this machine",
     ),
     "status": (
-        "echobuf.cli.status",
+        "status",
         "show a server's jobs, their rates and how far they are behind",
     ),
-    "doctor": (
-        "echobuf.cli.doctor",
-        "print versions and devices, and test this installation",
-    ),
+    "doctor": ("doctor", "print versions and devices, and test this installation"),
     "cmake-dir": (
-        "echobuf.cli.cmake_dir",
+        "cmake_dir",
         "print the folder of the CMake package, for C++ trainers",
     ),
 }
@@ -64,26 +57,27 @@ class _CommandParser(_Parser):
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         if self.module:
-            module = importlib.import_module(self.module)
+            module = importlib.import_module(f"echobuf.cli.{self.module}")
             self.module = ""
-            self.set_defaults(run=module.run)
             module.configure(self)
+            # An argument of the Python API is the `dest` of the option for it.
+            names = {
+                action.dest: str([*action.option_strings, action.metavar][0])
+                for action in self._actions
+            }
+            self.set_defaults(run=module.run, option_names=names)
         return super().parse_known_args(args, namespace)
 
 
-def _version() -> str:
+def _parser() -> argparse.ArgumentParser:
     from echobuf import __version__
 
-    return f"echobuf {__version__}"
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=_PROG,
         description="Data echoing: keep training while the input is slow.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=f"echobuf {__version__}")
     commands = parser.add_subparsers(
         title="commands",
         dest="command",
@@ -100,23 +94,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _fail(options: argparse.Namespace, error: CommandError) -> int:
-    line = " ".join(str(error).split())
-    print(f"{_PROG} {options.command}: {line}", file=sys.stderr)
-    return 2 if isinstance(error, UsageError) else 1
-
-
-def _discard_output() -> None:
-    # The reader has closed the pipe (`echobuf doctor | head`): the buffered rest must
-    # not raise again when the interpreter flushes it.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        argv: The arguments without the program's name; by default `sys.argv[1:]`.
+        argv: the arguments without the program's name; by default `sys.argv[1:]`.
 
     Returns:
         The exit code: 0 for success, 1 if the command failed, 2 for bad usage,
@@ -130,12 +112,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse: --help, --version and bad usage
         return int(stop.code or 0)
     except CommandError as error:
-        return _fail(options, error)
+        line = " ".join(str(error).split())
+        print(f"{_PROG} {options.command}: {line}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:
         print(MESSAGE, file=sys.stderr)
         return EXIT_CODE
     except BrokenPipeError:
-        _discard_output()
+        # The reader has closed the pipe (`echobuf doctor | head`): the buffered rest
+        # must not raise again when the interpreter flushes it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 

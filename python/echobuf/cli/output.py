@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
 import stat
 import sys
 import textwrap
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from echobuf.cli import UsageError
-
-__all__ = [
-    "add_json_option",
-    "check_output_file",
-    "line_width",
-    "make_output_folder",
-    "print_json",
-    "wrapped",
-]
 
 _LEAST = 20  # least number of columns for wrapping
 
@@ -60,29 +51,31 @@ def wrapped(line: str, indent: int = 0, most: int | None = None) -> str:
     )
 
 
-def print_json(content: Mapping[str, Any]) -> None:
+def print_json(content: Any) -> None:
     """Print a document for scripts."""
     print(json.dumps(content, indent=1, allow_nan=False))
 
 
-def add_json_option(parser: Any, of: str) -> None:
-    """Add the option `--json`.
-
-    Args:
-        parser: of the command.
-        of: the printed figures, in words.
-    """
+def add_json_option(parser: argparse.ArgumentParser, of: str) -> None:
+    """Add the option `--json`, which prints figures that `of` names."""
     parser.add_argument(
         "--json", action="store_true", help=f"print {of} as JSON, for scripts"
     )
 
 
-def make_output_folder(out: Path) -> None:
-    """Make the folder of `--out`, and check that files can be written there.
+def add_out_option(parser: argparse.ArgumentParser, default: Path, of: str) -> None:
+    """Add the option `--out`, for the folder of the files that `of` names."""
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=default,
+        metavar="FOLDER",
+        help=f"folder for {of} (default: %(default)s)",
+    )
 
-    Raises:
-        UsageError: the folder cannot be made or written to.
-    """
+
+def make_output_folder(out: Path) -> None:
+    """Make the folder of `--out`, and check that files can be written there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         _try_writing(out)
@@ -94,31 +87,23 @@ def check_output_file(option: str, path: Path) -> None:
     """Check that a file can be written, before there is anything to write.
 
     A pipe or a device is not opened, as opening may wait for a reader.
-
-    Raises:
-        UsageError: the file cannot be written.
     """
     try:
-        mode = _mode(path)
-        if mode is None:
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
             if not path.parent.is_dir():
                 raise UsageError(
                     f"{option} {path}: there is no folder {str(path.parent)!r}"
-                )
+                ) from None
             _try_writing(path.parent)
-        elif stat.S_ISDIR(mode):
+            return
+        if stat.S_ISDIR(mode):
             raise UsageError(f"{option} {path}: is a folder; give a file in it")
-        elif stat.S_ISREG(mode):
+        if stat.S_ISREG(mode):
             os.close(os.open(path, os.O_WRONLY))
     except (OSError, ValueError) as error:
         raise _cannot_write(option, path, error) from None
-
-
-def _mode(path: Path) -> int | None:
-    try:
-        return path.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def _try_writing(folder: Path) -> None:

@@ -6,8 +6,8 @@ import importlib.util
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,6 @@ from numpy.typing import NDArray
 from echobuf import EchoBuffer, Field, _core
 from echobuf.cuda.device import LIBRARY
 from echobuf.testing import simulated_cuda
-
-__all__ = [
-    "CHECKS",
-    "Check",
-    "CheckError",
-    "check_device",
-    "check_order",
-    "check_resume",
-    "check_use",
-    "checked_ids",
-    "make_records",
-]
 
 _WORDS = 512  # of a record: 4 KiB
 _WINDOW = 2048
@@ -48,13 +36,10 @@ class CheckError(Exception):
     """A broken promise that a check found; the message gives the values seen."""
 
 
-@dataclass(frozen=True)
-class Check:
-    """One check of the self-test.
+class Check(NamedTuple):
+    """A promise, and the function that checks it.
 
-    Attributes:
-        title: The promise checked.
-        run: Runs the check; returns its measured values, or raises `CheckError`.
+    It returns its measured values, or raises `CheckError`.
     """
 
     title: str
@@ -64,24 +49,23 @@ class Check:
 def check_use(factor: float) -> str:
     """Check exact use with several producers: each example is served `factor` times.
 
-    Args:
-        factor: A fixed factor; with a fractional one, its floor or ceiling.
-
-    Returns:
-        The throughput.
-
-    Raises:
-        CheckError: A record is damaged, lost, or was served too often or too seldom.
+    With a fractional factor it is its floor or ceiling. Returns the throughput.
     """
     begin = time.perf_counter()
     with EchoBuffer(_SPEC, batch_size=_BATCH, window=_WINDOW, factor=factor) as buffer:
-        producers = _Producers(buffer)
+        put: list[_Words] = []
+        errors: list[BaseException] = []
+        threading.Thread(
+            target=_produce, args=(buffer, put, errors), daemon=True
+        ).start()
         served = [checked_ids(batch) for batch in _batches(buffer)]
-        put = producers.join()
+    if errors:
+        raise errors[0]
     elapsed = time.perf_counter() - begin
     ids, counts = np.unique(np.concatenate(served), return_counts=True)
-    if not np.array_equal(ids, np.sort(put)):
-        raise CheckError(f"{len(put)} examples put, {len(ids)} came back")
+    known = np.concatenate(put)
+    if not np.array_equal(ids, np.sort(known)):
+        raise CheckError(f"{len(known)} examples put, {len(ids)} came back")
     low, high = int(np.floor(factor)), int(np.ceil(factor))
     if counts.min() < low or counts.max() > high:
         raise CheckError(f"served {counts.min()} to {counts.max()} times each")
@@ -91,46 +75,25 @@ def check_use(factor: float) -> str:
     return f"{rates}, each one checked"
 
 
-class _Producers:
-    """Threads that put records for a while, and then close the buffer."""
+def _produce(
+    buffer: EchoBuffer, put: list[_Words], errors: list[BaseException]
+) -> None:
+    """Put records on several threads for a while, and then close the buffer."""
+    until = time.perf_counter() + _RUN_S
 
-    def __init__(self, buffer: EchoBuffer) -> None:
-        self._buffer = buffer
-        self._until = time.perf_counter() + _RUN_S
-        self._put: list[_Words] = []
-        self._errors: list[Exception] = []
-        self._threads = [
-            threading.Thread(target=self._produce, args=(i,), daemon=True)
-            for i in range(_PRODUCERS)
-        ]
-        for thread in self._threads:
-            thread.start()
-        threading.Thread(target=self._close, daemon=True).start()
-
-    def _produce(self, number: int) -> None:
+    def produce(number: int) -> None:
         rng = np.random.default_rng(number)
         start = number << 32  # each producer has its own range of ids
-        try:
-            while time.perf_counter() < self._until:
-                ids = np.arange(start, start + rng.integers(1, 300), dtype=np.uint64)
-                self._buffer.put_batch(make_records(ids), timeout=_TIMEOUT_S)
-                self._put.append(ids)
-                start += len(ids)
-        except Exception as error:
-            self._errors.append(error)
+        while time.perf_counter() < until:
+            ids = np.arange(start, start + rng.integers(1, 300), dtype=np.uint64)
+            buffer.put_batch(make_records(ids), timeout=_TIMEOUT_S)
+            put.append(ids)
+            start += len(ids)
 
-    def _close(self) -> None:
-        for thread in self._threads:
-            thread.join()
-        self._buffer.close()
-
-    def join(self) -> _Words:
-        """Return the ids of all records put; raise the first producer's error."""
-        for thread in self._threads:
-            thread.join()
-        if self._errors:
-            raise self._errors[0]
-        return np.concatenate(self._put)
+    with ThreadPoolExecutor(_PRODUCERS) as threads:
+        done = [threads.submit(produce, number) for number in range(_PRODUCERS)]
+    errors += [error for each in done if (error := each.exception())]
+    buffer.close()
 
 
 def make_records(ids: _Words) -> dict[str, _Words]:
@@ -169,27 +132,27 @@ def _ordered(
     )
 
 
-def _feed(buffer: EchoBuffer, first: int, end: int = _ORDERED) -> None:
+def _draws(buffer: EchoBuffer, first: int = 0, end: int = _ORDERED) -> Iterator[Any]:
+    """Feed a buffer on a thread, and yield its batches on the host."""
+
     def put() -> None:
         buffer.put_batch(np.arange(first, end), timeout=_TIMEOUT_S)
         buffer.close()
 
     threading.Thread(target=put, daemon=True).start()
-
-
-def _order(seed: int, batch_size: int) -> NDArray[np.int64]:
-    with _ordered(seed, batch_size) as buffer:
-        _feed(buffer, 0)
-        return np.concatenate(list(_batches(buffer)))
+    for batch in _batches(buffer):
+        get = getattr(batch, "get", None)  # CuPy's
+        yield np.asarray(batch if get is None else get())
 
 
 def check_order() -> str:
-    """Check that the order depends on the seed, and not on timing or batch size.
+    """Check that the order depends on the seed, and not on timing or batch size."""
 
-    Raises:
-        CheckError: The order depends on the batch size, or not on the seed.
-    """
-    one, again, other = _order(1, _BATCH), _order(1, _BATCH // 2), _order(2, _BATCH)
+    def order(seed: int, batch_size: int) -> NDArray[np.int64]:
+        with _ordered(seed, batch_size) as buffer:
+            return np.concatenate(list(_draws(buffer)))
+
+    one, again, other = order(1, _BATCH), order(1, _BATCH // 2), order(2, _BATCH)
     if not np.array_equal(one, again):
         raise CheckError("two runs with the same seed differ")
     if np.array_equal(one, other):
@@ -198,22 +161,16 @@ def check_order() -> str:
 
 
 def check_resume() -> str:
-    """Check that a buffer which resumes from a state serves the same further batches.
-
-    Raises:
-        CheckError: It serves other batches.
-    """
+    """Check that a buffer which resumes from a state serves the same batches."""
     with _ordered(seed=3) as first:
-        _feed(first, 0)
-        batches = _batches(first)
+        batches = _draws(first)
         for _ in range(_ORDERED // _BATCH):  # a third of all
             next(batches)
         state = first.state_dict()
         expected = np.concatenate(list(batches))
     with _ordered(seed=3) as second:
         second.load_state_dict(state)
-        _feed(second, state["fresh_offset"])
-        resumed = np.concatenate(list(_batches(second)))
+        resumed = np.concatenate(list(_draws(second, state["fresh_offset"])))
     if not np.array_equal(resumed, expected):
         raise CheckError("the batches after resuming differ")
     return f"{len(resumed):,} draws, from fresh example {state['fresh_offset']:,} on"
@@ -223,10 +180,6 @@ def check_device() -> str:
     """Check that a CUDA device serves the same as the CPU.
 
     The device is simulated where there is no driver or no CuPy.
-
-    Raises:
-        CheckError: It serves other batches.
-        DeviceError: There are driver and CuPy, but the device cannot be used.
     """
     if _has_driver() and importlib.util.find_spec("cupy") is not None:
         return f"{_compare_with_device(_ORDERED, _WINDOW):,} draws"
@@ -243,21 +196,14 @@ def _has_driver() -> bool:
 
 
 def _compare_with_device(count: int, window: int) -> int:
-    expected, drawn = (_draws(device, count, window) for device in ("cpu", "cuda"))
-    if not np.array_equal(drawn, expected):
+    drawn: list[NDArray[np.int64]] = []
+    for device in ("cpu", "cuda"):
+        with _ordered(5, 32, device, window) as buffer:
+            drawn.append(np.concatenate(list(_draws(buffer, 0, count))))
+    expected, found = drawn
+    if not np.array_equal(found, expected):
         raise CheckError("the device serves other batches than the CPU")
-    return len(drawn)
-
-
-def _draws(device: str, count: int, window: int) -> NDArray[np.int64]:
-    with _ordered(5, 32, device, window) as buffer:
-        _feed(buffer, 0, count)
-        return np.concatenate([_on_host(batch) for batch in _batches(buffer)])
-
-
-def _on_host(batch: Any) -> NDArray[np.int64]:
-    get = getattr(batch, "get", None)  # CuPy's
-    return np.asarray(batch if get is None else get())
+    return len(found)
 
 
 CHECKS = (

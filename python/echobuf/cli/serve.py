@@ -6,39 +6,33 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from echobuf.cli import CommandError, UsageError
+from echobuf.cli import (
+    CommandError,
+    UsageError,
+    exit_on_interrupt,
+    sigterm_as_interrupt,
+)
 from echobuf.cli.arguments import (
     call_target,
     load_target,
     whole_number,
     with_option_names,
 )
-from echobuf.cli.interrupt import exit_on_interrupt, sigterm_as_interrupt
 from echobuf.errors import EchobufError, OptionError, describe
 
 if TYPE_CHECKING:
     from echobuf.serve import Server
 
-__all__ = ["configure", "run"]
-
-_OPTIONS = {  # of the arguments of `Server`
-    "upstream": "FILE:NAME",
-    "name": "--name",
-    "window": "--window",
-    "lag": "--lag",
-    "spill": "--spill",
-    "jobs": "--jobs",
-    "epochs": "--epochs",
-    "lease": "--lease",
-    "num_workers": "--num-workers",
-    "payload_bytes": "--payload-bytes",
-}
+_OF_SERVER = (  # the options that are arguments of `Server`
+    *("window", "lag", "spill", "jobs", "epochs", "lease"),
+    *("num_workers", "payload_bytes"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument(
-        "target",
+        "upstream",
         metavar="FILE:NAME",
         help="a Python file, and the upstream in it, or a function that returns it",
     )
@@ -87,22 +81,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until all epochs are served, or Ctrl-C or SIGTERM ends the server."""
+    target = options.upstream
     with exit_on_interrupt():  # imports of frameworks take seconds
-        found = load_target(options.target)
-    upstream = _made(found, options.target)
-    with sigterm_as_interrupt():
-        return _serve(upstream, options)
-
-
-def _serve(upstream: Any, options: argparse.Namespace) -> int:
+        upstream = load_target(target)
+    if callable(upstream) and not (
+        hasattr(upstream, "__iter__") or hasattr(upstream, "__len__")
+    ):
+        upstream = call_target(upstream, target, "an upstream")
     name = options.name
     if name is None:
-        name = options.target.rpartition(":")[2].rpartition(".")[2]
-    from echobuf.serve import address
+        name = target.rpartition(":")[2].rpartition(".")[2]
+    with sigterm_as_interrupt():
+        return _serve(upstream, name, options)
 
-    server = None
+
+def _serve(upstream: Any, name: str, options: argparse.Namespace) -> int:
+    from echobuf.serve import Server, address
+
+    server: Server | None = None
     try:  # jobs may attach before the server is made
-        server = _server(upstream, name, options)
+        arguments = {each: getattr(options, each) for each in _OF_SERVER}
+        server = Server(upstream, name, **arguments)
         print(
             f"serving {name!r}; in a job: "
             f"`EchoLoader(echobuf.serve.attach({name!r}), ...)`",
@@ -110,7 +109,10 @@ def _serve(upstream: Any, options: argparse.Namespace) -> int:
         )
         server.wait()
     except EchobufError as error:
-        raise CommandError(with_option_names(error, _OPTIONS)) from None
+        kind = CommandError
+        if server is None and isinstance(error, OptionError):
+            kind = UsageError
+        raise kind(with_option_names(error, options.option_names)) from None
     except OSError as error:
         raise CommandError(describe(error)) from None
     except KeyboardInterrupt:
@@ -121,29 +123,3 @@ def _serve(upstream: Any, options: argparse.Namespace) -> int:
         raise
     server.close()
     return 0
-
-
-def _server(upstream: Any, name: str, options: argparse.Namespace) -> Server:
-    from echobuf.serve import Server
-
-    try:
-        return Server(
-            upstream,
-            name,
-            window=options.window,
-            lag=options.lag,
-            spill=options.spill,
-            jobs=options.jobs,
-            epochs=options.epochs,
-            lease=options.lease,
-            num_workers=options.num_workers,
-            payload_bytes=options.payload_bytes,
-        )
-    except OptionError as error:
-        raise UsageError(with_option_names(error, _OPTIONS)) from None
-
-
-def _made(found: Any, target: str) -> Any:
-    if not callable(found) or hasattr(found, "__iter__") or hasattr(found, "__len__"):
-        return found
-    return call_target(found, target, "an upstream")

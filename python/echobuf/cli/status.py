@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from echobuf.cli import CommandError, UsageError, require
 from echobuf.cli.arguments import with_option_names
+from echobuf.cli.output import print_json
 from echobuf.errors import EchobufError, OptionError
 
 if TYPE_CHECKING:
     from echobuf.serve import Status
-
-__all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,26 +30,19 @@ def run(options: argparse.Namespace) -> int:
     from echobuf import serve
 
     try:
-        if options.name is None:
-            _print_names(serve.names(), as_json=options.json)
-            return 0
-        status = serve.status(options.name)
+        names = serve.names() if options.name is None else []
+        status = serve.status(options.name) if options.name is not None else None
     except OptionError as error:
-        raise UsageError(with_option_names(error, {"name": "NAME"})) from None
+        raise UsageError(with_option_names(error, options.option_names)) from None
     except EchobufError as error:
         raise CommandError(str(error)) from None
     if options.json:
-        print(json.dumps(asdict(status), indent=1))
+        print_json(names if status is None else asdict(status))
+    elif status is None:
+        print("\n".join(names) or "there is no server")
     else:
         _print(status)
     return 0
-
-
-def _print_names(names: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(names, indent=1))
-    else:
-        print("\n".join(names) or "there is no server")
 
 
 def _print(status: Status) -> None:

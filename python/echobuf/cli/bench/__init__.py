@@ -4,7 +4,7 @@ The scripts in `bench/` and the command `echobuf bench` are built on it: a `Ques
 is a table of candidates, `measure` times them, and `report` prints and writes.
 """
 
-from echobuf.cli.bench.question import Candidate, Question
+from echobuf.cli.bench.questions import Candidate, Question
 from echobuf.cli.bench.report import print_table
 from echobuf.cli.bench.rounds import Outcome, measure
 

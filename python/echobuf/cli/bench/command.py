@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from echobuf._installed import __version__
-from echobuf.cli import UsageError
+from echobuf.cli import UsageError, exit_on_interrupt, is_installed
 from echobuf.cli.arguments import whole_number
 from echobuf.cli.bench.questions import QUESTIONS
 from echobuf.cli.bench.report import figures, print_table, write_figures
 from echobuf.cli.bench.rounds import Outcome, measure
 from echobuf.cli.environment import environment
-from echobuf.cli.interrupt import exit_on_interrupt
-from echobuf.cli.output import add_json_option, make_output_folder, print_json
+from echobuf.cli.output import (
+    add_json_option,
+    add_out_option,
+    make_output_folder,
+    print_json,
+)
 
 _OWN, _OTHER = "#1b7f6b", "#b8bcc2"  # colours of echobuf and of other candidates
 
@@ -40,22 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rounds", type=whole_number, default=7, help="rounds measured (%(default)s)"
     )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("echobuf-bench"),
-        metavar="FOLDER",
-        help="folder for the chart and the JSON files (default: %(default)s)",
-    )
+    add_out_option(parser, Path("echobuf-bench"), "the chart and the JSON files")
     add_json_option(parser, "all figures")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure, print a table for each question, write the figures and the chart.
-
-    Returns:
-        0, or 1 if a candidate gave no figure.
-    """
+    """Measure, print a table for each question, write the figures and the chart."""
     unknown = [name for name in options.questions if name not in QUESTIONS]
     if unknown:
         raise UsageError(
@@ -71,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
             print_table(question, answers[name])
             found[name] = figures(question, answers[name])
             write_figures(question.name, options.out, found[name])
-        if importlib.util.find_spec("matplotlib") is None:
+        if not is_installed("matplotlib"):
             print("no chart: pip install matplotlib")
         else:
             print(f"written: {_draw_chart(answers, options.out / 'bench.png')}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from echobuf.cli.bench.question import Question
+from echobuf.cli.bench.questions import Question
 from echobuf.cli.bench.rounds import Outcome
 from echobuf.cli.environment import environment
 from echobuf.cli.output import line_width, wrapped
@@ -116,13 +116,9 @@ def write_figures(
     *,
     taken_in: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write figures with the environment they were taken in, and print the path.
+    """Write figures into `out/name.json`, with the environment they were taken in.
 
-    Args:
-        name: of the file, without `.json`.
-        out: its folder.
-        content: the figures.
-        taken_in: the environment, if noted before measuring; `None`: the current one.
+    `taken_in` is the environment, if noted before measuring; None: the current one.
     """
     about = environment() if taken_in is None else taken_in
     return write_json(out / f"{name}.json", {"environment": about, **content})

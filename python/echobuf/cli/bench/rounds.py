@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from echobuf.cli.bench.question import Candidate, Question
+from echobuf.cli.bench.questions import Candidate, Question
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,7 @@ def paired_ratio(
 ) -> Ratio:
     """Return the ratios `reference` over `other`, round by round: the other's speed.
 
-    Args:
-        reference: Seconds by round; `None`, or missing, where it has no figure.
-        other: The same of the candidate measured in the same rounds.
-
-    Raises:
-        ValueError: There is no round that both have.
+    Both are seconds by round; None, or missing, where there is no figure.
     """
     both = zip(reference, other, strict=False)
     ratios = [a / b for a, b in both if a is not None and b is not None]
@@ -54,23 +49,14 @@ def paired_ratio(
 
 @dataclass
 class Outcome:
-    """Figures of a candidate, by round, or the reason for having none.
-
-    Attributes:
-        candidate: the candidate.
-        about: its Python, versions and promises.
-        rounds: what its process measured in each round.
-        ratio: the speed over the reference's; None where one of both has none.
-        failed_at: the stage in which it failed, or "".
-        reason: for the failure.
-    """
+    """Figures of a candidate, by round, or the reason for having none."""
 
     candidate: Candidate
-    about: dict[str, Any] = field(default_factory=dict)
-    rounds: list[dict[str, Any]] = field(default_factory=list)
-    ratio: Ratio | None = None
-    failed_at: str = ""
-    reason: str = ""
+    about: dict[str, Any] = field(default_factory=dict)  # Python, versions, promises
+    rounds: list[dict[str, Any]] = field(default_factory=list)  # of its process
+    ratio: Ratio | None = None  # speed over the reference's; None where one has none
+    failed_at: str = ""  # the stage
+    reason: str = ""  # for the failure
 
     @property
     def seconds(self) -> list[float]:
@@ -84,15 +70,9 @@ class Outcome:
 
 
 def measure(question: Question, rounds: int, *, warm_up: int = 1) -> dict[str, Outcome]:
-    """Measure all candidates; one that fails is named, and the rest goes on.
+    """Return the outcome of each candidate; one that fails stops no other.
 
-    Args:
-        question: the candidates and their settings.
-        rounds: number of rounds that count.
-        warm_up: number of rounds before them that do not count.
-
-    Returns:
-        Name of each candidate to its outcome, in the question's order.
+    `warm_up` rounds before the others do not count.
     """
     outcomes: dict[str, Outcome] = {}
     for group in question.groups():
@@ -143,13 +123,7 @@ def _show_progress(text: str) -> None:
 
 
 class CandidateProcess:
-    """Process of one candidate, which sleeps between two requests.
-
-    Attributes:
-        candidate: the candidate.
-        timeout_s: seconds to wait for an answer.
-        outcome: the figures so far, or the failure.
-    """
+    """Process of one candidate, which sleeps between two requests."""
 
     def __init__(self, candidate: Candidate, question: Question) -> None:
         self.candidate = candidate

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,6 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from echobuf.transforms import RandomAffine
-
-__all__ = [
-    "SIDE",
-    "Digits",
-    "augment",
-    "decode",
-    "distortion",
-    "enlarge",
-    "label_of",
-    "test_set",
-    "write_digits",
-]
 
 SIDE = 16  # pixels of a distorted image, each way; the files have 8
 _TEST = 600  # digits held out for the test set
@@ -37,8 +25,7 @@ _SCALE = 0.2  # of the size, either way
 _SHIFT = 0.75  # pixels of the file, either way
 
 
-@dataclass(frozen=True)
-class Digits:
+class Digits(NamedTuple):
     """Names of the files of the digits, relative to their folder."""
 
     train: tuple[str, ...]
@@ -46,14 +33,7 @@ class Digits:
 
 
 def write_digits(folder: Path) -> Digits:
-    """Write scikit-learn's 1,797 handwritten digits as PNG files.
-
-    Args:
-        folder: Where to write; it must exist.
-
-    Returns:
-        The names of the files for training and for the test.
-    """
+    """Write scikit-learn's 1,797 handwritten digits as PNG files into a folder."""
     digits = load_digits()
     names = [f"{i:04d}-{label}.png" for i, label in enumerate(digits.target)]
     for name, pixels in zip(names, digits.images, strict=True):
@@ -77,14 +57,9 @@ def decode(png: bytes) -> Image.Image:
 
 
 def augment(image: Image.Image, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Rotate, scale, shift and enlarge an image, at random.
+    """Rotate, scale, shift and enlarge a grey image to `uint8[SIDE, SIDE]`, at random.
 
-    Args:
-        image: A grey image.
-        rng: Generator of the distortion; four draws are taken.
-
-    Returns:
-        `uint8[SIDE, SIDE]`.
+    Takes four draws of the generator.
     """
     angle, scale, dx, dy = rng.uniform(-1.0, 1.0, 4)
     step = image.width / SIDE / (1.0 + _SCALE * scale)
@@ -103,11 +78,7 @@ def augment(image: Image.Image, rng: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def enlarge(image: Image.Image, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Enlarge an image as `augment` does, without its distortion.
-
-    Returns:
-        `uint8[SIDE, SIDE]`.
-    """
+    """Enlarge an image as `augment` does, without its distortion."""
     del rng
     result = image.resize((SIDE, SIDE), Image.Resampling.BICUBIC)
     return np.array(result, dtype=np.uint8)
@@ -132,8 +103,7 @@ def test_set(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read the held-out digits and distort them, always in the same way.
 
-    Returns:
-        Images `uint8[n, SIDE, SIDE]` and labels `int64[n]`.
+    Returns images `uint8[n, SIDE, SIDE]` and labels `int64[n]`.
     """
     rng = np.random.default_rng(_SPLIT_SEED)
     images = [augment(decode((folder / name).read_bytes()), rng) for name in names]

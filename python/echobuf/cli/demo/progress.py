@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
+from contextlib import AbstractContextManager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -12,15 +12,14 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from echobuf.cli.demo.settings import CONDITIONS, Condition, Settings
 from echobuf.cli.demo.training import Point
 
-__all__ = ["Display", "Lines", "Live", "Silent", "display"]
-
 _LIVE_S = 0.25
 _LINE_S = 5.0
 _TITLE = max(len(each.title) for each in CONDITIONS)
 _NARROW = 72  # columns
+_LONGEST = Point(999.9, 999_999, 99_999, 0.0, 99.99, 1.0, 1.0, True)
 
 
-class Silent:
+class Silent(AbstractContextManager["Silent"]):
     """Display that shows nothing; base class of the others."""
 
     def begin(self, condition: Condition) -> None:
@@ -32,27 +31,12 @@ class Silent:
     def end(self) -> None:
         """End the run."""
 
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         return None
 
 
-Display = Silent
-
-
 class Lines(Silent):
-    """Display that prints a line every few seconds of a run, for logs and pipes.
-
-    Args:
-        write: Prints one line.
-    """
+    """Display that prints a line every few seconds of a run, for logs and pipes."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -69,13 +53,10 @@ class Lines(Silent):
         self._last = point
         if point.seconds >= self._next_s:
             self._next_s = point.seconds + _LINE_S
-            self._print()
+            self.end()
 
     def end(self) -> None:
-        """Print the run's last evaluation."""
-        self._print()
-
-    def _print(self) -> None:
+        """Print the last evaluation, unless it is printed."""
         if self._last is not None:
             self._write(f"{self._title:<{_TITLE}} {_text(self._last)}")
             self._last = None
@@ -84,9 +65,7 @@ class Lines(Silent):
 class Live(Silent):
     """Bars on a terminal, drawn between training steps and not by a thread.
 
-    Args:
-        console: The terminal.
-        target: The accuracy at which a bar is full.
+    A bar is full at the accuracy `target`.
     """
 
     def __init__(self, console: Console, target: float) -> None:
@@ -111,14 +90,11 @@ class Live(Silent):
 
     def seen(self, point: Point) -> None:
         """Move the bar."""
-        done = min(point.smoothed, self._target)
-        self._bars.update(self._task, completed=done, text=self._said(point))
+        done, text = min(point.smoothed, self._target), _text(point, self._is_narrow)
+        self._bars.update(self._task, completed=done, text=text)
         if time.monotonic() - self._drawn_at >= _LIVE_S:
             self._drawn_at = time.monotonic()
             self._bars.refresh()
-
-    def _said(self, point: Point) -> str:
-        return _text(point, self._is_narrow)
 
     def end(self) -> None:
         """Draw the last state of the bar."""
@@ -128,18 +104,13 @@ class Live(Silent):
         self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bars.stop()
 
 
 def display(
     settings: Settings, console: Console, write: Callable[[str], None]
-) -> Display:
+) -> Silent:
     """Choose the display for the settings and the console."""
     if not settings.progress:
         return Silent()
@@ -153,6 +124,3 @@ def _text(point: Point, is_narrow: bool = False) -> str:
         f"{point.smoothed:6.1%} {point.seconds:5.1f} s{fresh} {point.steps:5d} steps "
         f"x{point.factor:.2f}"
     )
-
-
-_LONGEST = Point(999.9, 999_999, 99_999, 0.0, 99.99, 1.0, 1.0, True)

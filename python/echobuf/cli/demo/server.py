@@ -17,8 +17,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FileServer", "TokenBucket", "main"]
-
 _BURST_S = 0.01  # how much unused time the bucket keeps
 _FOUND = "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: {}\r\n\r\n"
 _MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
@@ -31,10 +29,10 @@ class TokenBucket:
     before have ended, so that the sum is limited for any number of connections.
 
     Args:
-        rate: Bytes a second; infinity for no limit.
-        burst_s: Seconds of unused bandwidth that may be caught up on.
-        clock: Returns the time in seconds; replaced in tests.
-        sleep: Waits for some seconds; replaced in tests.
+        rate: bytes a second; infinity for no limit.
+        burst_s: seconds of unused bandwidth that may be caught up on.
+        clock: returns the time in seconds; replaced in tests.
+        sleep: waits for some seconds; replaced in tests.
     """
 
     def __init__(
@@ -71,9 +69,7 @@ class TokenBucket:
 class FileServer(ThreadingHTTPServer):
     """HTTP server of files in memory, on a free port of the loopback interface.
 
-    Args:
-        files: Path in the address, such as `"/0001-7.png"`, to content.
-        bucket: The bandwidth that all connections share.
+    `files` is path in the address, such as `"/0001-7.png"`, to content.
     """
 
     daemon_threads = True

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 
 import torch
 from rich.console import Console
@@ -18,26 +17,17 @@ from echobuf.cli.demo.data import SIDE, test_set, write_digits
 from echobuf.cli.demo.progress import display
 from echobuf.cli.demo.report import Costs, DemoResult, as_json, table, write_picture
 from echobuf.cli.demo.settings import Settings
-from echobuf.cli.demo.training import Model, Run, TrainingTask, train
+from echobuf.cli.demo.training import Model, TrainingTask, train
 from echobuf.cli.demo.upstream import ServerProcess
 from echobuf.cli.output import print_json, wrapped
-
-__all__ = ["calibrate", "next_bandwidth", "opened", "run_demo"]
 
 
 def run_demo(
     settings: Settings, command_line: Sequence[str], *, in_json: bool = False
 ) -> DemoResult:
-    """Run the demo, prints its report and writes its files.
+    """Run the demo, print its report and write its files into `settings.out`.
 
-    Args:
-        settings: The settings; the folder `settings.out` must exist.
-        command_line: The demo's command line, for the JSON file.
-        in_json: Whether to print the content of the JSON file to stdout, and all
-            other lines to stderr.
-
-    Returns:
-        The demo's result.
+    With `in_json` the content of the JSON file goes to stdout, all else to stderr.
     """
     begin = time.perf_counter()
     console = Console(highlight=False, stderr=in_json)
@@ -64,30 +54,25 @@ def run_demo(
 
 @contextmanager
 def opened(settings: Settings) -> Iterator[tuple[TrainingTask, ServerProcess]]:
-    """Start the server, and return the training task over it."""
-    with _one_thread(), TemporaryDirectory(prefix="echobuf-") as name:
-        folder = Path(name)
-        digits = write_digits(folder)
-        images, labels = (
-            torch.from_numpy(array).to(settings.device)
-            for array in test_set(folder, digits.test)
-        )
-        with ServerProcess(folder) as server:
-            yield (
-                TrainingTask(settings, server.port, digits.train, images, labels),
-                server,
-            )
+    """Start the server, and return the training task over it.
 
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    # One core trains and one loads, as the demo assumes.
-    before = torch.get_num_threads()
+    One core trains and one loads, as the demo assumes.
+    """
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with TemporaryDirectory(prefix="echobuf-") as name:
+            folder = Path(name)
+            digits = write_digits(folder)
+            images, labels = (
+                torch.from_numpy(array).to(settings.device)
+                for array in test_set(folder, digits.test)
+            )
+            with ServerProcess(folder) as server:
+                port, names = server.port, digits.train
+                yield TrainingTask(settings, port, names, images, labels), server
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)
 
 
 def _measure(
@@ -104,20 +89,13 @@ def _measure(
             f"{1e3 * costs.downstream_s:.2f} ms per example, R = {costs.ratio:.1f}, "
             f"at {bandwidth / 1000:.0f} kB/s."
         )
-        runs = _runs(task, console, write)
-    return DemoResult(settings, costs, bandwidth, runs)
-
-
-def _runs(
-    task: TrainingTask, console: Console, write: Callable[[str], None]
-) -> tuple[Run, ...]:
-    runs = []
-    with display(task.settings, console, write) as shown:
-        for condition in task.settings.conditions:
-            shown.begin(condition)
-            runs.append(train(task, condition, shown.seen))
-            shown.end()
-    return tuple(runs)
+        runs = []
+        with display(settings, console, write) as shown:
+            for condition in settings.conditions:
+                shown.begin(condition)
+                runs.append(train(task, condition, shown.seen))
+                shown.end()
+    return DemoResult(settings, costs, bandwidth, tuple(runs))
 
 
 _FIRST_GUESS = 100e3  # bytes/s
@@ -129,43 +107,32 @@ _FEWEST = 4  # examples to count at least, however slow the upstream is
 def calibrate(task: TrainingTask, server: ServerProcess) -> tuple[Costs, float]:
     """Measure both costs while both sides work, as they do in the runs.
 
-    Args:
-        task: The upstream and the model to measure.
-        server: The server, whose bandwidth is set to the value returned.
-
-    Returns:
-        The costs, and the bandwidth in bytes a second.
+    Returns the costs, and the bandwidth in bytes a second, to which the server is set.
     """
-    model = task.model()
-    step = _training_step(task, model)
+    settings, model = task.settings, task.model()
+    size, device = settings.batch_size, settings.device
+    images = torch.zeros(size, SIDE, SIDE, dtype=torch.uint8, device=device)
+    labels = torch.zeros(size, dtype=torch.int64, device=device)
+
+    def step() -> None:
+        model.step(images, labels)
+
     for _ in range(_WARM_UP_STEPS):
         step()
     model.wait()
-
-    def measure(bandwidth: float) -> Costs:
+    given = settings.bandwidth_kb_s
+    bandwidth = _FIRST_GUESS if given is None else 1000.0 * given
+    for _ in range(_ROUNDS - 1 if given is None else 0):
         server.set_bandwidth(bandwidth)
-        return _costs(task, model, step)
-
-    given = task.settings.bandwidth_kb_s
-    if given is not None:
-        return measure(1000.0 * given), 1000.0 * given
-    bandwidth = _FIRST_GUESS
-    for _ in range(_ROUNDS - 1):
-        costs = measure(bandwidth)
-        bandwidth = next_bandwidth(bandwidth, costs, task.settings.ratio)
-    return measure(bandwidth), bandwidth
+        costs = _costs(task, model, step)
+        bandwidth = next_bandwidth(bandwidth, costs, settings.ratio)
+    server.set_bandwidth(bandwidth)
+    return _costs(task, model, step), bandwidth
 
 
 def next_bandwidth(bandwidth: float, costs: Costs, ratio: float) -> float:
     """Return the bandwidth for R = `ratio`, from the costs at another bandwidth."""
     return bandwidth * costs.ratio / ratio
-
-
-def _training_step(task: TrainingTask, model: Model) -> Callable[[], None]:
-    size, device = task.settings.batch_size, task.settings.device
-    images = torch.zeros(size, SIDE, SIDE, dtype=torch.uint8, device=device)
-    labels = torch.zeros(size, dtype=torch.int64, device=device)
-    return lambda: model.step(images, labels)
 
 
 def _costs(task: TrainingTask, model: Model, step: Callable[[], None]) -> Costs:
@@ -214,12 +181,7 @@ class _Counter:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self._stop.set()
         if kind is None:  # Ctrl-C does not wait for a slow upstream
             self._thread.join()

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-__all__ = ["CONDITIONS", "Condition", "Settings"]
 
 
 @dataclass(frozen=True)
 class Condition:
     """One way to feed the same training from the same upstream.
 
-    Attributes:
-        key: Short name, used in the JSON file.
-        title: Name for people.
-        unit: What is echoed, as in `echobuf.EchoLoader`.
-        factor: The echoing factor, as in `echobuf.EchoLoader`.
-        window_batches: The window, in batches.
-        distorted: The place of the distortion: upstream, once for each fresh example,
-            or in the draw, anew for each echo.
+    `unit` and `factor` are those of `echobuf.EchoLoader`. The distortion is upstream,
+    once for each fresh example, or in the draw, anew for each echo.
     """
 
-    key: str
-    title: str
+    key: str  # in the JSON file
+    title: str  # for people
     unit: Literal["example", "batch"]
     factor: float | Literal["auto"]
     window_batches: int
@@ -46,29 +38,29 @@ class Settings:
     """The choices behind one demo.
 
     Attributes:
-        seed: Seeds the first weights, the order, the distortions and echobuf.
-        target: Test accuracy to reach, averaged over `smoothing` evaluations.
-        bandwidth_kb_s: Bandwidth of the server in kB/s (1000 bytes a second), or
-            `None` to choose it such that R comes out near `ratio`.
-        out: Folder for the picture and the JSON file.
-        progress: Whether to show progress.
-        ratio: The R to calibrate for, where the bandwidth is not given.
-        budget_s: Seconds after which a run stops without having reached the target.
-        calibration_s: Seconds of one round of calibration.
-        batch_size: Examples per step.
-        learning_rate: The same for all runs, as is `momentum`.
-        momentum: Of stochastic gradient descent.
-        evaluate_every: Steps between two evaluations.
-        smoothing: Evaluations in the running mean that has to reach the target.
-        conditions: The runs, in order.
-        device: The device of the window and the model.
-        width: Width of the model's layers, relative to the usual one.
+        seed: seeds the first weights, the order, the distortions and echobuf.
+        target: test accuracy to reach, averaged over `smoothing` evaluations.
+        bandwidth_kb_s: bandwidth of the server in kB/s (1000 bytes a second), or
+            None to choose it such that R comes out near `ratio`.
+        out: folder for the picture and the JSON file.
+        progress: whether to show progress.
+        ratio: the R to calibrate for, where the bandwidth is not given.
+        budget_s: seconds after which a run stops without having reached the target.
+        calibration_s: seconds of one round of calibration.
+        batch_size: examples per step.
+        learning_rate: of stochastic gradient descent, in all runs.
+        momentum: of stochastic gradient descent, in all runs.
+        evaluate_every: steps between two evaluations.
+        smoothing: evaluations in the running mean that has to reach the target.
+        conditions: the runs, in order.
+        device: the device of the window and the model.
+        width: width of the model's layers, relative to the usual one.
     """
 
     seed: int = 0
     target: float = 0.95
     bandwidth_kb_s: float | None = None
-    out: Path = field(default=Path("echobuf-demo"))
+    out: Path = Path("echobuf-demo")
     progress: bool = True
     ratio: float = 6.0
     budget_s: float = 75.0

@@ -20,23 +20,13 @@ from echobuf.cli.demo.settings import Condition, Settings
 from echobuf.cli.demo.upstream import DigitStream, Gate
 from echobuf.torch import EchoLoader
 
-__all__ = ["Clock", "Model", "Point", "Run", "TrainingTask", "train"]
-
 _CHANNELS = (32, 64)
 _HIDDEN = 128
 _TEST_CHUNK = 64  # stays in the caches, which one large batch does not
 
 
 class Model:
-    """A network with its optimiser.
-
-    Args:
-        seed: Seeds the first weights.
-        learning_rate: Of stochastic gradient descent.
-        momentum: Of stochastic gradient descent.
-        device: The device of the computation.
-        width: Width of the layers, relative to those of the demo.
-    """
+    """A network of layers `width` times as wide as the demo's, with its optimiser."""
 
     def __init__(
         self,
@@ -98,14 +88,14 @@ class Point:
     """State of a run at one evaluation.
 
     Attributes:
-        seconds: Time on the clock.
-        fresh: Fresh examples so far.
-        steps: Training steps so far.
-        waited_s: Seconds of that spent waiting for the next batch.
-        factor: Effective echoing factor: examples trained on per fresh example.
-        accuracy: Test accuracy.
-        smoothed: Mean of the last evaluations.
-        settled: Whether `smoothed` is the mean of enough evaluations.
+        seconds: time on the clock.
+        fresh: fresh examples so far.
+        steps: training steps so far.
+        waited_s: seconds of that spent waiting for the next batch.
+        factor: effective echoing factor: examples trained on per fresh example.
+        accuracy: test accuracy.
+        smoothed: mean of the last evaluations.
+        settled: whether `smoothed` is the mean of enough evaluations.
     """
 
     seconds: float
@@ -120,114 +110,16 @@ class Point:
 
 @dataclass(frozen=True)
 class Run:
-    """One finished run.
-
-    Attributes:
-        condition: The condition of the run.
-        reached: Whether it reached the target within its time.
-        points: Its evaluations; the last one is the end of the run.
-    """
+    """One finished run, and whether it reached the target within its time."""
 
     condition: Condition
     reached: bool
-    points: tuple[Point, ...]
+    points: tuple[Point, ...]  # its evaluations
 
     @property
     def end(self) -> Point:
-        """Return the last evaluation."""
+        """Return the last evaluation, which is the end of the run."""
         return self.points[-1]
-
-
-def train(
-    task: TrainingTask, condition: Condition, seen: Callable[[Point], None]
-) -> Run:
-    """Train a new model until it reaches the target or its time is over.
-
-    Args:
-        task: The parts that are the same in all runs.
-        condition: The condition of this run.
-        seen: Called with each evaluation, while the clock is stopped.
-    """
-    return _Runner(task, condition, seen).run()
-
-
-class _Runner:
-    def __init__(
-        self, task: TrainingTask, condition: Condition, seen: Callable[[Point], None]
-    ) -> None:
-        self._task = task
-        self._settings = task.settings
-        self._condition = condition
-        self._seen = seen
-        self._model = task.model()
-        self._loader = _loader(task, condition)
-        self._clock = Clock()
-        self._waited_s = 0.0
-        self._recent: deque[float] = deque(maxlen=self._settings.smoothing)
-        self._points: list[Point] = []
-
-    def run(self) -> Run:
-        reached = False
-        for step, (images, labels) in enumerate(self._batches(), start=1):
-            self._model.step(images, labels)
-            expired = self._clock.seconds() > self._settings.budget_s
-            if expired or step % self._settings.evaluate_every == 0:
-                reached = self._evaluate(step)
-            if expired or reached:
-                break
-        return Run(self._condition, reached, tuple(self._points))
-
-    def _batches(self) -> Iterator[list[Tensor]]:
-        source = iter(self._loader)
-        while True:
-            begin = self._clock.seconds()
-            batch = next(source)
-            self._waited_s += self._clock.seconds() - begin
-            yield batch
-
-    def _evaluate(self, step: int) -> bool:
-        self._model.wait()
-        seconds = self._clock.seconds()
-        with self._clock.stopped(), self._task.gate.closed():
-            point = self._point(step, seconds)
-            self._points.append(point)
-            self._seen(point)
-        return point.settled and point.smoothed >= self._settings.target
-
-    def _point(self, step: int, seconds: float) -> Point:
-        fresh = self._fresh()
-        accuracy = self._model.accuracy(self._task.images, self._task.labels)
-        self._recent.append(accuracy)
-        return Point(
-            seconds=seconds,
-            fresh=fresh,
-            steps=step,
-            waited_s=self._waited_s,
-            factor=step * self._settings.batch_size / fresh,
-            accuracy=accuracy,
-            smoothed=sum(self._recent) / len(self._recent),
-            settled=len(self._recent) == self._recent.maxlen,
-        )
-
-    def _fresh(self) -> int:
-        whole = self._condition.unit == "batch"  # then the buffer counts batches
-        size = self._settings.batch_size
-        return self._loader.stats().fresh * (size if whole else 1)
-
-
-def _loader(task: TrainingTask, condition: Condition) -> EchoLoader:
-    whole = condition.unit == "batch"
-    size = task.settings.batch_size
-    return EchoLoader(
-        task.upstream(condition),
-        batch_size=None if whole else size,
-        window=condition.window_batches * (1 if whole else size),
-        factor=condition.factor,
-        unit=condition.unit,
-        seed=task.settings.seed,
-        device=task.settings.device,
-        transform={0: distortion()} if condition.distorted == "draw" else None,
-    )
 
 
 @dataclass(frozen=True)
@@ -235,12 +127,12 @@ class TrainingTask:
     """Parts that are the same in all runs: data, server, model and settings.
 
     Attributes:
-        settings: The settings.
-        port: The server's port.
-        names: The files to train on.
-        images: The test set's images, `uint8[n, SIDE, SIDE]`, on the settings' device.
-        labels: The test set's labels, `int64[n]`, there too.
-        gate: Stops the upstream during evaluations.
+        settings: the settings.
+        port: the server's port.
+        names: the files to train on.
+        images: the test set's images, `uint8[n, SIDE, SIDE]`, on the settings' device.
+        labels: the test set's labels, `int64[n]`, there too.
+        gate: stops the upstream during evaluations.
     """
 
     settings: Settings
@@ -261,24 +153,82 @@ class TrainingTask:
             chosen.width,
         )
 
-    def stream(self) -> DigitStream:
+    def stream(self, *, distorted: bool = True) -> DigitStream:
         """Make a stream of fresh examples, from its beginning."""
-        return DigitStream(self.port, self.names, self.settings.seed, self.gate)
+        prepare = augment if distorted else enlarge
+        seed = self.settings.seed
+        return DigitStream(self.port, self.names, seed, self.gate, prepare)
 
-    def upstream(self, condition: Condition) -> DataLoader[object]:
-        """Make a DataLoader over the stream, as one writes it without echobuf."""
-        prepare = augment if condition.distorted == "upstream" else enlarge
+    def loader(self, condition: Condition) -> EchoLoader:
+        """Wrap a DataLoader over the stream, as one writes it without echobuf."""
         chosen = self.settings
-        stream = DigitStream(self.port, self.names, chosen.seed, self.gate, prepare)
-        return DataLoader(stream, batch_size=chosen.batch_size, num_workers=0)
+        size, whole = chosen.batch_size, condition.unit == "batch"
+        in_draw = condition.distorted == "draw"
+        stream = self.stream(distorted=not in_draw)
+        return EchoLoader(
+            DataLoader(stream, batch_size=size, num_workers=0),
+            batch_size=None if whole else size,
+            window=condition.window_batches * (1 if whole else size),
+            factor=condition.factor,
+            unit=condition.unit,
+            seed=chosen.seed,
+            device=chosen.device,
+            transform={0: distortion()} if in_draw else None,
+        )
+
+
+def train(
+    task: TrainingTask, condition: Condition, seen: Callable[[Point], None]
+) -> Run:
+    """Train a new model until it reaches the target or its time is over.
+
+    `seen` is called with each evaluation, while the clock is stopped.
+    """
+    settings, model = task.settings, task.model()
+    loader, clock = task.loader(condition), Clock()
+    batches = iter(loader)
+    # The buffer counts whole batches with unit="batch".
+    unit = settings.batch_size if condition.unit == "batch" else 1
+    recent: deque[float] = deque(maxlen=settings.smoothing)
+    points: list[Point] = []
+    waited_s, step = 0.0, 0
+
+    def evaluate() -> bool:
+        model.wait()
+        seconds = clock.seconds()
+        with clock.stopped(), task.gate.closed():
+            fresh = loader.stats().fresh * unit
+            accuracy = model.accuracy(task.images, task.labels)
+            recent.append(accuracy)
+            point = Point(
+                seconds=seconds,
+                fresh=fresh,
+                steps=step,
+                waited_s=waited_s,
+                factor=step * settings.batch_size / fresh,
+                accuracy=accuracy,
+                smoothed=sum(recent) / len(recent),
+                settled=len(recent) == recent.maxlen,
+            )
+            points.append(point)
+            seen(point)
+        return point.settled and point.smoothed >= settings.target
+
+    reached = expired = False
+    while not (reached or expired):
+        begin = clock.seconds()
+        images, labels = next(batches)
+        waited_s += clock.seconds() - begin
+        step += 1
+        model.step(images, labels)
+        expired = clock.seconds() > settings.budget_s
+        if expired or step % settings.evaluate_every == 0:
+            reached = evaluate()
+    return Run(condition, reached, tuple(points))
 
 
 class Clock:
-    """Clock of a run, which can be stopped.
-
-    Args:
-        now: Returns the time in seconds; replaced in tests.
-    """
+    """Clock of a run, which can be stopped; tests replace `now`."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now

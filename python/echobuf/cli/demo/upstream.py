@@ -18,41 +18,39 @@ from torch.utils.data import IterableDataset
 from echobuf.cli.demo.data import augment, decode, label_of
 from echobuf.resources import Closing
 
-__all__ = ["DigitStream", "Gate", "ServerProcess"]
-
+_SCRIPT = Path(__file__).with_name("server.py")
 _TIMEOUT_S = 30.0
+_END_S = 5.0
 
 
-class Gate:
-    """Gate that stops the upstream during an evaluation."""
+class Gate(threading.Event):
+    """Gate that stops the upstream during an evaluation; it is open once made."""
 
     def __init__(self) -> None:
-        self._open = threading.Event()
-        self._open.set()
-
-    def wait(self) -> None:
-        """Wait until the gate is open."""
-        self._open.wait()
+        super().__init__()
+        self.set()
 
     @contextmanager
     def closed(self) -> Iterator[None]:
         """Keep the gate closed for the length of the `with` block."""
-        self._open.clear()
+        self.clear()
         try:
             yield
         finally:
-            self._open.set()
+            self.set()
 
 
 class DigitStream(IterableDataset[tuple[NDArray[np.uint8], int]]):
     """Endless dataset of distorted digits, in a new order in each epoch.
 
+    Yields images `uint8[SIDE, SIDE]` with their labels.
+
     Args:
-        port: The server's port on the loopback interface.
-        names: The files to fetch.
-        seed: Seeds the order and the distortions; the same seed, the same stream.
-        gate: Waited for before each example is fetched.
-        prepare: Makes an image from the decoded file, with a random generator.
+        port: the server's port on the loopback interface.
+        names: the files to fetch.
+        seed: seeds the order and the distortions; the same seed, the same stream.
+        gate: waited for before each example is fetched.
+        prepare: makes an image from the decoded file, with a random generator.
     """
 
     def __init__(
@@ -70,7 +68,6 @@ class DigitStream(IterableDataset[tuple[NDArray[np.uint8], int]]):
         self._prepare = prepare
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], int]]:
-        """Yield images `uint8[SIDE, SIDE]` with their labels."""
         rng = np.random.default_rng(self._seed)
         address = ("127.0.0.1", self._port)
         with closing(HTTPConnection(*address, timeout=_TIMEOUT_S)) as connection:
@@ -91,18 +88,14 @@ def _fetch(connection: HTTPConnection, name: str) -> bytes:
     return body
 
 
-_SCRIPT = Path(__file__).with_name("server.py")
-_END_S = 5.0
-
-
 class ServerProcess(Closing):
     """Process of the demo's HTTP server, which ends with the `with` block.
 
     Args:
-        folder: The folder whose files it serves.
+        folder: the folder whose files it serves.
 
     Attributes:
-        port: Its port on the loopback interface.
+        port: its port on the loopback interface.
     """
 
     def __init__(self, folder: Path) -> None:

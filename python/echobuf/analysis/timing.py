@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import NormalDist
 
-from echobuf.analysis import clock
+import numpy as np
+
 from echobuf.analysis.measurements import Estimate
+
+now = time.perf_counter
+"""The clock of an analysis, in seconds; tests replace it."""
 
 _MOST_BLOCKS = 64
 _PARTS = 4
@@ -23,23 +28,18 @@ _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 class Timings:
     """Repeated timings, each for a number of examples, with an interval of their mean.
 
-    Successive times are correlated (workers deliver in turns), so the confidence
-    interval is that of the means of blocks, which are nearly independent (Law and
-    Kelton's batch means). Keeps at most 64 blocks, however many times are added.
+    Successive times are correlated (workers deliver in turns), so the interval is that
+    of the means of blocks, which are nearly independent (Law and Kelton's batch means).
 
     Args:
-        group: consecutive times in the first blocks, such as the number of a
-            DataLoader's workers.
-
-    Attributes:
-        count: number of times added.
+        group: consecutive times in the first blocks, such as one of each worker.
     """
 
     def __init__(self, group: int = 1) -> None:
         self._size = group  # times in a block
         self._blocks: list[tuple[float, int]] = []  # seconds, examples
         self._open = (0.0, 0, 0)  # seconds, examples, times
-        self.count = 0
+        self.count = 0  # times added
 
     def add(self, seconds: float, examples: int = 1, times: int = 1) -> None:
         """Add one time, or the sum of several, which stay in one block."""
@@ -64,27 +64,20 @@ class Timings:
         """Return the mean per example, in seconds, with its 95 % confidence interval.
 
         With fewer than two blocks the interval is from 0 to twice the mean.
-
-        Raises:
-            ValueError: no time was added.
         """
-        blocks = self._blocks
-        total = sum(seconds for seconds, _ in blocks)
-        examples = sum(many for _, many in blocks)
-        if not examples:  # not one whole block
-            total, examples, _ = self._open
+        blocks = self._blocks or [self._open[:2]]
+        total, examples = map(sum, zip(*blocks, strict=True))
         if not examples:
             raise ValueError("nothing was measured.")
         mean = total / examples
-        half = _half_width([a / m for a, m in blocks], mean)
-        count = self.count, len(blocks)
+        half = mean
+        if self.has_interval:
+            half = _half_width([seconds / many for seconds, many in blocks])
+        count = self.count, len(self._blocks)
         return Estimate(mean, max(0.0, mean - half), mean + half, *count)
 
     def parts(self) -> list[float]:
-        """Return the means per example, in seconds, of the quarters of the run.
-
-        The list is empty where there are too few blocks.
-        """
+        """Return the means of the quarters of the run; none with too few blocks."""
         count = len(self._blocks) // _PARTS
         if count < _PARTS:
             return []
@@ -104,39 +97,24 @@ class Timings:
         return estimate.high - estimate.mean <= interval * estimate.mean
 
 
-def _half_width(means: list[float], mean: float) -> float:
+def _half_width(means: list[float]) -> float:
+    """Return the half-width of the interval of the mean of two blocks or more."""
     count = len(means)
-    if count < 2:
-        return mean
-    centre = sum(means) / count
-    variance = sum((each - centre) ** 2 for each in means) / (count - 1)
+    off = np.subtract(means, np.mean(means))
+    variance = float(off @ off) / (count - 1)
     if variance == 0:
         return 0.0
-    freedom = float(count - 1)
-    if (follows := _correlation(means, centre, variance)) > 0:
-        # Blocks of an autoregressive chain with this correlation are worth as much as
-        # so many fewer independent ones.
+    freedom = count - 1.0
+    # A machine that is slow for a while makes successive blocks alike. Blocks of an
+    # autoregressive chain with this correlation are worth so many fewer independent
+    # ones; the correlation counts where it is more than chance, less its bias.
+    found = float(off[:-1] @ off[1:]) / (freedom * variance)
+    if count >= _FEWEST and found > _CHANCE / math.sqrt(count):
+        follows = min(found + (1 + 3 * found) / count, _MOST_ALIKE)
         fewer = (1 + follows) / (1 - follows)
         variance *= fewer
         freedom = max(2.0, freedom / fewer)
     return student_t(int(freedom)) * math.sqrt(variance / count)
-
-
-def _correlation(means: list[float], centre: float, variance: float) -> float:
-    """Return the correlation of successive blocks; 0 if it may be by chance.
-
-    A machine that is slow for a while makes successive blocks alike, and the interval
-    of independent blocks would be too narrow.
-    """
-    count = len(means)
-    if count < _FEWEST:
-        return 0.0
-    pairs = itertools.pairwise(means)
-    found = sum((a - centre) * (b - centre) for a, b in pairs)
-    found /= (count - 1) * variance
-    if not found > _CHANCE / math.sqrt(count):
-        return 0.0
-    return min(found + (1 + 3 * found) / count, _MOST_ALIKE)  # less its bias
 
 
 def student_t(freedom: int) -> float:
@@ -166,28 +144,19 @@ _LEAST = 1 / 60  # least share of the whole time for a phase, however narrow
 _PATIENCE = 2.0  # longest extension of a phase that has no interval yet
 
 
+@dataclass(frozen=True)
 class Phase:
-    """Time limit of one phase of the analysis, which begins when this is made.
+    """Time limit of one phase of the analysis."""
 
-    Args:
-        allowed_s: seconds that it may take.
-        least_s: seconds that it takes at least.
-        interval: relative half-width of the interval at which it stops.
-
-    Attributes:
-        allowed_s: seconds that it may take.
-    """
-
-    def __init__(self, allowed_s: float, least_s: float, interval: float) -> None:
-        self._begin = clock.now()
-        self._least_s = least_s
-        self._interval = interval
-        self.allowed_s = allowed_s
+    begin_s: float
+    allowed_s: float
+    least_s: float
+    interval: float  # relative half-width at which it stops
 
     @property
     def elapsed_s(self) -> float:
         """Return seconds since it began."""
-        return clock.now() - self._begin
+        return now() - self.begin_s
 
     @property
     def has_time(self) -> bool:
@@ -204,7 +173,7 @@ class Phase:
         elapsed = self.elapsed_s
         if elapsed >= self.allowed_s:
             return timings.has_interval or elapsed >= _PATIENCE * self.allowed_s
-        return elapsed >= self._least_s and timings.is_narrow(self._interval)
+        return elapsed >= self.least_s and timings.is_narrow(self.interval)
 
 
 class Budget:
@@ -225,13 +194,13 @@ class Budget:
         self._seconds = seconds
         self._interval = interval
         self._progress = progress
-        self._begin = clock.now()
+        self._begin = now()
         self._left = dict(SHARES)
 
     @property
     def elapsed_s(self) -> float:
         """Return the seconds since this object was made."""
-        return clock.now() - self._begin
+        return now() - self._begin
 
     def begin(self, name: str) -> Phase:
         """Begin a phase of `SHARES`; the phases before it are over."""
@@ -242,4 +211,4 @@ class Budget:
         left = max(0.0, self._seconds - self.elapsed_s)
         allowed = left * self._left[name] / sum(self._left.values())
         del self._left[name]
-        return Phase(allowed, self._seconds * _LEAST, self._interval)
+        return Phase(now(), allowed, self._seconds * _LEAST, self._interval)

@@ -16,7 +16,12 @@ from typing import Any
 import numpy as np
 
 from echobuf import EchoBuffer, EchoLoader, Field
-from echobuf.cli.bench.candidates.records import check_uses, key_view, make_records
+from echobuf.cli.bench.records import (
+    check_uses,
+    empty_batch,
+    key_view,
+    make_records,
+)
 
 TIMED = (
     "timed",
@@ -117,13 +122,10 @@ class Limit(Echoing):
     )
 
     def prepare(self) -> None:
+        rings = empty_batch(self.records, self.window)
+        batches = empty_batch(self.records, self.batch)
         self.arrays = [
-            (
-                array,
-                np.zeros((self.window, *array.shape[1:]), array.dtype),
-                np.zeros((self.batch, *array.shape[1:]), array.dtype),
-            )
-            for array in self.records.values()
+            (array, rings[name], batches[name]) for name, array in self.records.items()
         ]
 
     def warm_up(self) -> None:
@@ -156,7 +158,7 @@ class Ring(Echoing):
     )
 
     def prepare(self) -> None:
-        self.ring = np.zeros((self.window, *self.images.shape[1:]), np.uint8)
+        self.ring = empty_batch(self.records, self.window)["image"]
         self.labels = np.zeros(self.window, np.int64)
         self.rng = np.random.default_rng(0)
 
@@ -205,7 +207,7 @@ class SameThread(Echoing):
         self.put = self.buffer.put if self.one_by_one else self.buffer.put_batch
         self.out = None
         if self.settings.get("out"):
-            self.out = np.zeros((self.batch, *self.images.shape[1:]), np.uint8)
+            self.out = empty_batch(self.records, self.batch)["image"]
 
     def batches(self) -> Iterator[Any]:
         put, buffer = self.put, self.buffer

@@ -11,11 +11,12 @@ import numpy as np
 
 from echobuf import EchoBuffer, Field
 from echobuf._core import streaming_copy
-from echobuf.cli.bench.candidates.records import (
+from echobuf.cli.bench.records import (
     Records,
     check_batch,
     check_uses,
     chunks,
+    empty_batch,
     make_records,
 )
 
@@ -81,10 +82,7 @@ class Copy(Sampling):
 
     def open(self, settings: dict[str, Any], capacity: int) -> None:
         self.next_rows = self.rows(capacity, settings["batch"]).__next__
-        self.out = {
-            name: np.zeros((settings["batch"], *array.shape[1:]), array.dtype)
-            for name, array in self.records.items()
-        }
+        self.out = empty_batch(self.records, settings["batch"])
 
     def add(self, records: Records) -> None:
         for array in records.values():  # the store are the records themselves
@@ -191,10 +189,7 @@ class Draw:
             raise ValueError(f"{self.window} records are not {_PARTS} equal segments")
         self.out = None
         if settings.get("out"):
-            self.out = {
-                name: np.zeros((settings["batch"], *array.shape[1:]), array.dtype)
-                for name, array in self.records.items()
-            }
+            self.out = empty_batch(self.records, settings["batch"])
         self.buffer = EchoBuffer(
             {name: Field(a.shape[1:], a.dtype) for name, a in self.records.items()},
             batch_size=settings["batch"],

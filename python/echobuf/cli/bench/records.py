@@ -34,6 +34,14 @@ def make_records(settings: Mapping[str, Any]) -> Records:
     return records
 
 
+def empty_batch(records: Records, batch: int) -> Records:
+    """Make arrays `[batch, *shape]` to draw batches into."""
+    return {
+        name: np.zeros((batch, *array.shape[1:]), array.dtype)
+        for name, array in records.items()
+    }
+
+
 def key_view(array: Any) -> Any:
     """Return a view of the indices that the records of `[n, *shape]` carry."""
     width = array.dtype.itemsize * math.prod(array.shape[1:])
