@@ -1,4 +1,4 @@
-"""docs/design.md and docs/design_device.md name files and classes that exist."""
+"""Pages on the design name files and classes that exist."""
 
 import functools
 import re
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / "design.md", ROOT / "docs" / "reasons.md", ROOT / "docs" / "design_device.md"]
+PAGES = [
+    ROOT / "docs" / name for name in ("design.md", "reasons.md", "design_device.md")
+]
 BASES = (".", "python/echobuf", "cpp/include/echobuf", "cpp")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 FILE = r"[\w*./-]+\.(?:py|hpp|cpp|cu|md|json)"
