@@ -106,9 +106,6 @@ class LoaderBuffer(EchoBuffer):
 
         Args:
             seconds: to wait for upstream at most; not checked.
-
-        Raises:
-            StopIteration, UpstreamError, StateError, ClosedError: as `next_batch`.
         """
         leaves = self._draws.next(seconds)
         if isinstance(leaves, list):
@@ -148,11 +145,7 @@ class LoaderBuffer(EchoBuffer):
         return self._position()
 
     def restore(self, position: state.State) -> None:
-        """Continue at a position that `position()` returned.
-
-        Raises:
-            StateError: it is damaged.
-        """
+        """Continue at a position that `position()` returned."""
         self._restore(position)
 
     # ---- life

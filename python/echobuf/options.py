@@ -191,11 +191,7 @@ def check_options(**given: Any) -> Options:
 
 
 def check_nested(*, pad_to: Any, pack_to: Any, **_: Any) -> None:
-    """Check the arguments of a loader whose batches are nested tensors.
-
-    Raises:
-        OptionError: another argument is for arrays alone.
-    """
+    """Check the arguments of a loader whose batches are nested tensors."""
     if pad_to is not None:
         raise OptionError(
             f"`pad_to` is {pad_to!r}, but nested tensors have no padding; leave "

@@ -30,10 +30,6 @@ class OutArrays:
 
         Args:
             leaves: in the order of the spec.
-
-        Raises:
-            SpecError: names the leaf that has another shape or dtype, is read-only, or
-                overlaps itself or another.
         """
         arrays: list[Array] = []
         paths = self._spec.paths

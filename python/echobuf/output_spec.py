@@ -40,12 +40,7 @@ class BatchFunction:
         return replace(self, field=Field(self.field.shape, convert(self.field.dtype)))
 
     def apply(self, leaf: Any) -> Any:
-        """Call the function on the leaf of a batch, and return its result.
-
-        Raises:
-            SpecError: the function raised, or returned another shape or dtype than
-                declared.
-        """
+        """Call the function on the leaf of a batch, and return its result."""
         count = _count(leaf)
         try:
             result = self.function(leaf)

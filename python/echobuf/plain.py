@@ -46,10 +46,6 @@ def encode(value: Any, name: str = "state", keep: Keep = to_text) -> Any:
             CPU tensors.
         name: what it is called in an error.
         keep: where bytes go.
-
-    Raises:
-        NotPlainError: something in it is of another type, is nested too deeply, or
-            holds itself.
     """
     try:
         return _encode(value, name, keep)
@@ -140,15 +136,7 @@ def _encode_tensor(value: Any, name: str, keep: Keep) -> tuple[str, Any]:
 
 
 def decode(value: Any, take: Take = from_text) -> Any:
-    """Return the value that `encode` was given.
-
-    Args:
-        value: what `encode` gave.
-        take: where bytes come from.
-
-    Raises:
-        ValueError: `encode` did not make this.
-    """
+    """Return the value that `encode` was given."""
     try:
         return _decode(value, take)
     except (TypeError, KeyError, AttributeError, RuntimeError, RecursionError) as error:

@@ -45,12 +45,7 @@ class Layout:
 
 
 class RaggedOut:
-    """The forms of the leaves that batches are drawn into, some of which are ragged.
-
-    Args:
-        spec: of batches.
-        options: the buffer's.
-    """
+    """The forms of the leaves that batches are drawn into, some of which are ragged."""
 
     def __init__(self, spec: Spec, options: Options) -> None:
         self._spec = spec
@@ -177,11 +172,7 @@ class RaggedOut:
     def _same_ids(
         self, ids: tuple[Any, ...], own: list[Any], name: str
     ) -> tuple[Any, ...]:
-        """Return the arrays that say which example each value is of.
-
-        Raises:
-            SpecError: the leaves have several of them.
-        """
+        """Return the arrays that say which example each value is of."""
         if not ids:
             return tuple(own)
         for one, other, part in zip(ids, own, _IDS, strict=True):
@@ -248,14 +239,7 @@ class RaggedOut:
 def memory_of(
     spec: Spec, layout: Layout, addresses: list[int], *, packs: bool
 ) -> tuple[list[tuple[int, int, int]], tuple[int, int, int]]:
-    """Return the arrays of `take_apart` as the core takes them, by their addresses.
-
-    Args:
-        spec: of batches.
-        layout: of the arrays.
-        addresses: of the arrays.
-        packs: rows are packed.
-    """
+    """Return the arrays of `take_apart` as the core takes them, by their addresses."""
     each = iter(addresses)
     leaves = [
         (next(each), next(each) if is_ragged(field) and not packs else 0, rows)

@@ -133,9 +133,6 @@ def receive(
         connection: its timeout limits each wait; it is changed if `end` is given.
         size: number of bytes.
         end: time, as `time.monotonic()`, at which all must have come; None: any.
-
-    Raises:
-        TimeoutError: they did not come in time.
     """
     data = bytearray(size)
     view, got = memoryview(data), 0
@@ -253,9 +250,6 @@ def enough(what: str, change: str) -> Iterator[None]:
     Args:
         what: needs them.
         change: what else a caller can do, as an imperative.
-
-    Raises:
-        CapacityError: there are too few.
     """
     with enough_threads(what, change):
         try:

@@ -16,11 +16,7 @@ def written(selection: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(selection: dict[str, Any]) -> dict[str, Any]:
-    """Return the reverse of `written`.
-
-    Raises:
-        StateError: it is damaged.
-    """
+    """Return the reverse of `written`."""
     try:
         marks = zlib.decompress(base64.b85decode(selection["marks"]))
         return {**selection, "marks": marks}

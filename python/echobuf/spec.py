@@ -71,12 +71,7 @@ def describe(spec: Spec) -> str:
 
 
 def make_spec(spec: Any) -> Spec:
-    """Read a pytree of `Field`s and arrays.
-
-    Raises:
-        SpecError: if it is empty, or a leaf is neither a `Field` nor an array of a
-            dtype that can be stored.
-    """
+    """Read a pytree of `Field`s and arrays."""
     paths, leaves, treespec = flatten_with_paths(
         spec, is_leaf=lambda node: isinstance(node, Field)
     )
@@ -159,9 +154,6 @@ def first_arrays(
         paths: of the leaves.
         what: the name of the item in an error.
         read: returns the array of a leaf, given its name.
-
-    Raises:
-        SpecError: there are no leaves; or some cannot be stored, all of which it names.
     """
     arrays: list[Any] = []
     errors: list[tuple[str, object, SpecError]] = []

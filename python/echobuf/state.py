@@ -80,9 +80,6 @@ def unseal_upstream(sealed: Any, most: int) -> UpstreamState:
     Args:
         sealed: what stands in a loader's state.
         most: its offset at most.
-
-    Raises:
-        StateError: it is damaged.
     """
     try:
         found = UpstreamState(sealed["offset"], sealed["state"], tuple(sealed["place"]))
@@ -189,9 +186,6 @@ def read_parts(state: Mapping[str, Any]) -> State:
     """Return a state with its parts read, and without those that are empty.
 
     States once had the parts themselves, in place of texts: these are as they were.
-
-    Raises:
-        StateError: it is damaged.
     """
     read = dict(state)
     for key in state.keys() & _PARTS:
@@ -214,9 +208,6 @@ def unseal(state: Any, arguments: State, also: Collection[str] = ()) -> State:
         state: what `seal` gave.
         arguments: those used here.
         also: what loaders may have added to it.
-
-    Raises:
-        StateError: it is damaged, of another version, or of other arguments.
     """
     if not isinstance(state, Mapping) or state.get("format") != _FORMAT:
         raise StateError(

@@ -62,11 +62,7 @@ def map_leaves(
 
 
 def leaves_of(item: Any, treespec: optree.PyTreeSpec) -> list[Any]:
-    """Return the leaves of an item.
-
-    Raises:
-        ValueError: it has another structure.
-    """
+    """Return the leaves of an item."""
     if isinstance(item, StandIns) and item.treespec == treespec:
         return item.leaves
     return cast("list[Any]", treespec.flatten_up_to(item))

@@ -42,11 +42,7 @@ lock = threading.RLock()
 
 
 class Database:
-    """The file of a directory, opened when it is first used, and anew after a fork.
-
-    Args:
-        directory: of the cache.
-    """
+    """The file of a directory, opened when it is first used, and anew after a fork."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
@@ -54,12 +50,7 @@ class Database:
         _all.add(self)
 
     def connection(self) -> sqlite3.Connection:
-        """Return the connection, which is used with the lock held.
-
-        Raises:
-            OptionError: the file cannot be opened.
-            CapacityError: there are too few descriptors.
-        """
+        """Return the connection, which is used with the lock held."""
         if self._connection is None:
             self._connection = _connect(self._directory)
         return self._connection

@@ -58,10 +58,6 @@ class Directory:
 def claim(directory: Any, contents: Contents) -> Directory:
     """Check the marker of a directory; write it where the directory is new or empty.
 
-    Args:
-        directory: a path.
-        contents: of this cache.
-
     Raises:
         OptionError: the directory belongs to another program, has other data or another
             version, or cannot be used.
@@ -187,11 +183,7 @@ def _refusal(path: Path, why: str, more: str = "") -> OptionError:
 
 
 def check_identity(identity: Any) -> str | None:
-    """Return the caller's `identity`.
-
-    Raises:
-        OptionError: it is neither a string nor None.
-    """
+    """Return the caller's `identity`."""
     if identity is None or (isinstance(identity, str) and identity):
         return identity
     raise OptionError(

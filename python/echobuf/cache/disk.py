@@ -28,10 +28,6 @@ class DiskStore:
     """Items in a directory.
 
     Items are buffered when they are put, and written in groups, one transaction each.
-
-    Args:
-        directory: of the cache.
-        max_bytes: of all encoded items.
     """
 
     def __init__(self, directory: Directory, max_bytes: int) -> None:

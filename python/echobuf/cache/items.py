@@ -36,12 +36,6 @@ class ItemEncoder:
     Args:
         item: of arrays, CPU tensors, numbers, strings, bytes and None, in lists,
             tuples, dicts and sets.
-
-    Attributes:
-        size: of the encoded item, in bytes.
-
-    Raises:
-        SpecError: something in the item is of another type.
     """
 
     def __init__(self, item: Any) -> None:
@@ -79,14 +73,7 @@ class ItemEncoder:
 
 
 class EncodedItem:
-    """An item that another process has encoded, to be stored as it is.
-
-    Args:
-        encoded: valid bytes.
-
-    Attributes:
-        size: in bytes.
-    """
+    """An item that another process has encoded, to be stored as it is."""
 
     def __init__(self, encoded: bytearray) -> None:
         self.size = len(encoded)
@@ -126,11 +113,7 @@ def is_valid(encoded: Any, number: int) -> bool:
 
 
 def decode_item(encoded: bytearray, number: int) -> Any:
-    """Return the item; its arrays are writable views of `encoded`.
-
-    Raises:
-        DamagedError: the bytes are not valid.
-    """
+    """Return the item; its arrays are writable views of `encoded`."""
     if not is_valid(encoded, number):
         raise DamagedError
     _, _, _, text, _ = _HEADER.unpack_from(encoded)

@@ -39,9 +39,6 @@ class SharedMemory:
     Attributes:
         view: the bytes.
         thread_lock: excludes other threads of this process.
-
-    Raises:
-        CapacityError: the system has too little memory, or no descriptor left.
     """
 
     def __init__(self, size: int, fd: int | None = None) -> None:
@@ -130,9 +127,6 @@ class SharedCounters:
     Each process counts in its slot. The slot of a process that has ended goes to
     another one, which counts on from there: the sums stay right.
 
-    Args:
-        names: of the counts.
-
     Attributes:
         memory: of the counts: for each slot its process, and that process's counts.
         lock: excludes other threads of this process.
@@ -200,16 +194,6 @@ class MemoryStore:
 
     An entry is written after its item: an item that a killed worker has half written is
     never found. Readers take no lock; they check the bytes that they have copied.
-
-    Args:
-        count: items of the source.
-        max_bytes: of all encoded items.
-
-    Attributes:
-        memory: of the table and the items.
-
-    Raises:
-        CapacityError: the machine has less memory available.
     """
 
     read_only = False

@@ -128,9 +128,6 @@ class Agreement:
         store: of the ranks.
         number: of the loader's `iter`, the same on all ranks.
         most_apart: the most batches that ranks may be apart.
-
-    Attributes:
-        store: as given.
     """
 
     def __init__(self, store: RankStore, number: int, most_apart: int) -> None:

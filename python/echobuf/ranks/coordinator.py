@@ -41,12 +41,7 @@ class RankCoordinator:
     # ---- epochs
 
     def iterate(self, epoch: EpochIterator, callbacks: LoaderCallbacks) -> RankIterator:
-        """Return the iterator of an epoch that all ranks begin with their first batch.
-
-        Args:
-            epoch: of this rank.
-            callbacks: of the loader.
-        """
+        """Return the iterator of an epoch that all ranks begin with their first batch."""
         iterator = RankIterator(
             epoch,
             Rendezvous(self._agreements, callbacks),

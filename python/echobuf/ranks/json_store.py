@@ -19,9 +19,6 @@ class JsonStore:
     """A store of torch.distributed whose values are encoded as JSON.
 
     Every method raises `StoreGoneError` once the store does not answer.
-
-    Args:
-        store: of torch.distributed.
     """
 
     def __init__(self, store: Any) -> None:

@@ -76,13 +76,6 @@ class Heartbeat:
     """A thread that increments a key of a store, for ranks on other machines.
 
     It ends when the object is dropped, or the interpreter exits.
-
-    Args:
-        store: of torch.distributed, thread-safe.
-        key: of this rank.
-
-    Attributes:
-        stop: ends the thread.
     """
 
     def __init__(self, store: Any, key: str) -> None:
@@ -128,14 +121,6 @@ class Liveness:
         store: of torch.distributed, for this alone; all ranks share it.
         members: the numbers of the ranks in the whole job.
         rank: the index of this rank in `members`.
-
-    Attributes:
-        members: as given.
-        rank: as given.
-        heartbeat: of this rank.
-
-    Raises:
-        UpstreamError: the store does not answer.
     """
 
     def __init__(self, store: Any, members: list[int], rank: int) -> None:
@@ -162,20 +147,12 @@ class Liveness:
             )
 
     def gone(self) -> set[int]:
-        """Return the ranks that are gone.
-
-        Raises:
-            UpstreamError: the store does not answer.
-        """
+        """Return the ranks that are gone."""
         ended, silent = self.find_gone()
         return {*ended, *silent}
 
     def find_gone(self) -> tuple[list[int], list[int]]:
-        """Return the ranks whose process has ended, and those without a heartbeat.
-
-        Raises:
-            UpstreamError: the store does not answer.
-        """
+        """Return the ranks whose process has ended, and those without a heartbeat."""
         self.look_up()
         try:
             return self._find_ended(), self._find_silent()
@@ -222,11 +199,7 @@ class Liveness:
     # ---- processes
 
     def look_up(self) -> None:
-        """Read the processes of the ranks that have joined since the last call.
-
-        Raises:
-            UpstreamError: the store does not answer.
-        """
+        """Read the processes of the ranks that have joined since the last call."""
         try:
             self._look_up()
         except StoreGoneError as error:

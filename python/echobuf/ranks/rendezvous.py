@@ -33,10 +33,6 @@ class LoaderCallbacks:
 class Rendezvous:
     """The rendezvous of one epoch; it may be called again after Ctrl-C.
 
-    Args:
-        agreements: of the ranks.
-        callbacks: of the loader.
-
     Attributes:
         agreement: on the epoch; None before the first call.
     """

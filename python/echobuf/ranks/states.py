@@ -60,11 +60,7 @@ class RankPosition:
 
     @classmethod
     def from_dict(cls, fields: Any) -> RankPosition:
-        """Return the position that `as_dict` has encoded.
-
-        Raises:
-            ValueError: the fields are not those of a position.
-        """
+        """Return the position that `as_dict` has encoded."""
         if not isinstance(fields, Mapping):
             raise ValueError(f"{fields!r} is no position")
         try:
@@ -173,10 +169,6 @@ def unseal(sealed: Any, arguments: State, rank: int, size: int, *, pad: bool) ->
         rank: the index of this rank.
         size: the number of ranks.
         pad: each rank must have a batch left, to pad with.
-
-    Raises:
-        StateError: the state is damaged, of other arguments, or lacks the position of
-            this rank.
     """
     if not isinstance(sealed, Mapping) or not sealed.get("ranks"):
         return _unseal_single(sealed, arguments, size, pad)
@@ -210,9 +202,6 @@ def unseal_without_ranks(sealed: Any, arguments: State) -> State:
     Args:
         sealed: the state, taken with `uneven`.
         arguments: of the loader.
-
-    Raises:
-        StateError: as `unseal`; or this process is one of several ranks.
     """
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         raise StateError(

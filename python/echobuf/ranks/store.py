@@ -96,9 +96,6 @@ class RankStore(JsonStore):
             missing: returns the text of what is awaited.
             check: raises `UpstreamError` where the wait is in vain; None: where a rank
                 is gone.
-
-        Raises:
-            UpstreamError: a rank is gone, or the collectives' timeout has passed.
         """
         begun = time.monotonic()
         next_check, next_warning = begun + CHECK_S, begun + WARN_S

@@ -37,11 +37,7 @@ def check_name(name: Any) -> str:
 
 
 def folder() -> Path:
-    """Return the folder of the user's servers, which is made if it does not exist.
-
-    Raises:
-        OptionError: it belongs to another user, or others can enter it.
-    """
+    """Return the folder of the user's servers, which is made if it does not exist."""
     user = os.getuid()
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime:
@@ -79,11 +75,7 @@ def names() -> list[str]:
 
 
 class Lock:
-    """The lock of a server's name; released when its process ends, however it ends.
-
-    Raises:
-        OptionError: another server has the name.
-    """
+    """The lock of a server's name; released when its process ends, however it ends."""
 
     def __init__(self, base: Path) -> None:
         file = os.open(_file(base, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -191,10 +183,6 @@ def connect(name: str, seconds: float) -> socket.socket:
     Args:
         name: of the server.
         seconds: timeout of the connection, and of connecting.
-
-    Raises:
-        OSError: there is no such server.
-        OptionError: the server is another user's.
     """
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     track(client)
@@ -210,11 +198,7 @@ def connect(name: str, seconds: float) -> socket.socket:
 
 
 def check_peer(connection: socket.socket) -> int:
-    """Return the process number of the peer.
-
-    Raises:
-        OptionError: the peer is another user's.
-    """
+    """Return the process number of the peer."""
     raw = connection.getsockopt(
         socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
     )

@@ -29,11 +29,7 @@ class Adoption:
         self._is_open = True
 
     def offer(self, message: Message, files: list[int]) -> None:
-        """Take the memory that a job shares, on its thread, unless it is too late.
-
-        Raises:
-            CapacityError: no file descriptor is left.
-        """
+        """Take the memory that a job shares, on its thread, unless it is too late."""
         with self._lock:
             if not self._is_open or self.adopted is not None or len(files) != 2:
                 return

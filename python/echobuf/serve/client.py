@@ -141,11 +141,7 @@ def ask(name: str, what: str, kinds: Kinds) -> protocol.Message:
 
 
 def _connect(name: str, end: float) -> socket.socket:
-    """Connect as `address.connect` does; retry while the server's backlog is full.
-
-    Raises:
-        TimeoutError: the backlog stays full.
-    """
+    """Connect as `address.connect` does; retry while the server's backlog is full."""
     end = max(end, time.monotonic() + _SILENT_S)
     while True:
         try:
@@ -159,11 +155,7 @@ def _connect(name: str, end: float) -> socket.socket:
 def _answer(
     connection: socket.socket, name: str, end: float
 ) -> tuple[protocol.Message, list[int]]:
-    """Return the answer of a server; skip messages that ask to wait.
-
-    Raises:
-        TimeoutError: no message comes.
-    """
+    """Return the answer of a server; skip messages that ask to wait."""
     while True:
         silence = max(end - time.monotonic(), _SILENT_S)
         answer, files = _next(connection, name, silence)

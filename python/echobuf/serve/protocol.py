@@ -57,10 +57,6 @@ def receive(
 ) -> tuple[Message | None, list[int]]:
     """Return the next message and its file descriptors; None if the peer has closed.
 
-    Args:
-        connection: its timeout is changed.
-        seconds: to wait for the whole message.
-
     Raises:
         TimeoutError: the message was not complete within the time.
         MessageError: the bytes do not follow the protocol.
@@ -147,11 +143,7 @@ class ExampleSpec:
         return describe_spec(self.spec)
 
     def example(self, length: int = 0) -> Any:
-        """Return an example of zeros, with leaves of upstream's types.
-
-        Args:
-            length: of ragged leaves.
-        """
+        """Return an example of zeros, with leaves of upstream's types."""
         nodes.learn(self.tree)
         fields, treespec = flatten(self.tree, is_leaf=_is_field)
         return treespec.unflatten(

@@ -35,11 +35,7 @@ class RaggedServing:
     request: RaggedRequest
 
     def batch_decoder(self, upstream: Any, first: Any) -> BatchDecoder:
-        """Return the decoder of batches like the first one of upstream.
-
-        Raises:
-            OptionError: `ragged` is not like it.
-        """
+        """Return the decoder of batches like the first one of upstream."""
         size = source.loader_batch_size(upstream)
         return find_batch_decoder(first, size, self.request.flags_of_batch(first))
 
@@ -74,17 +70,7 @@ def most_ahead(window: int) -> int:
 
 
 def check_serving(payload_bytes: Any, ragged: Any, slots: int) -> RaggedServing | None:
-    """Check the arguments of a server; None for examples of one size.
-
-    Args:
-        payload_bytes: as for `Server`.
-        ragged: likewise.
-        slots: of the ring.
-
-    Raises:
-        OptionError: one is out of range.
-        CapacityError: the payload is larger than any memory.
-    """
+    """Check the arguments of a server; None for examples of one size."""
     if payload_bytes is None:
         if ragged is not None:
             raise OptionError(

@@ -20,15 +20,7 @@ from echobuf.spec import make_spec
 
 
 def check_leaves(spec: Any, connection: Connection) -> None:
-    """Check that the leaves are ragged that are so at the server.
-
-    Args:
-        spec: as the loader has inferred it.
-        connection: to the server.
-
-    Raises:
-        OptionError: others are.
-    """
+    """Check that the leaves are ragged that are so at the server."""
     theirs, own = connection.spec.spec, make_spec(spec)
     for field, mine, path in zip(theirs.fields, own.fields, theirs.paths, strict=True):
         if is_ragged(field) == is_ragged(mine):
@@ -48,11 +40,7 @@ def check_leaves(spec: Any, connection: Connection) -> None:
 
 
 def check_payload(buffer: LoaderBuffer, connection: Connection) -> None:
-    """Check that the server keeps as many bytes as the ragged leaves may take.
-
-    Raises:
-        OptionError: it keeps fewer.
-    """
+    """Check that the server keeps as many bytes as the ragged leaves may take."""
     own = capacity.payload_bytes(buffer.spec, buffer.options)
     if own > (connection.payload_bytes or 0):
         raise OptionError(

@@ -206,11 +206,7 @@ class ServerReader(Reader):
         return _core.RingReader(backend.core, connection.slot)
 
     def feed(self, buffer: LoaderBuffer, request: FeedRequest) -> ServerFeeder:
-        """Start a thread that feeds the epoch noted last.
-
-        Raises:
-            StateError: the request begins in the middle of the epoch.
-        """
+        """Start a thread that feeds the epoch noted last."""
         epoch: ServerEpoch = request.start.first
         if request.needed > 0:
             raise StateError(

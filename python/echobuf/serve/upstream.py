@@ -42,9 +42,6 @@ class ServerUpstream:
 
     Attributes:
         reader: puts an epoch into the ring; not there after `close`.
-
-    Raises:
-        OptionError: an argument is out of range.
     """
 
     def __init__(
@@ -123,9 +120,6 @@ class ServerUpstream:
         Args:
             number: of the epoch.
             looks_ahead: items are looked at before they are put.
-
-        Raises:
-            UpstreamError: upstream raises, or gives no further epoch.
         """
         try:
             self._upstream.epochs.set(number)

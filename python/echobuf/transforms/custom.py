@@ -47,9 +47,6 @@ def load(source: str, include: Sequence[Path], what: str) -> tuple[int, int, str
         source: C++, with `ECHOBUF_OPERATION` in it.
         include: folders of headers, besides echobuf's.
         what: for messages.
-
-    Raises:
-        OptionError: there is no compiler, or it refuses the source.
     """
     folders = [*include, Path(get_include())]
     flags = [*_FLAGS, *(f"-I{folder}" for folder in folders)]

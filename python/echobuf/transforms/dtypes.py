@@ -53,11 +53,7 @@ def largest(dtype: np.dtype[Any]) -> int:
 
 
 def float_dtype(value: Any) -> np.dtype[Any]:
-    """Return the dtype that `ToDtype` names: of NumPy, torch, JAX or by its name.
-
-    Raises:
-        OptionError: `value` names no float type, or one that NumPy lacks.
-    """
+    """Return the dtype that `ToDtype` names: of NumPy, torch, JAX or by its name."""
     name = _name_of(value)
     if name not in FLOATS:
         raise OptionError(

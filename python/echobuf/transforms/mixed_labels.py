@@ -12,12 +12,7 @@ from echobuf.transforms.operation import Operation
 
 
 def add_labels(leaves: Leaves, chains: Chains) -> None:
-    """Put a mix of images into the chain of their labels, too, once.
-
-    Raises:
-        OptionError: there are several mixes, the leaf that `labels` names is none, or
-            no labels are found among leaves that could be labels.
-    """
+    """Put a mix of images into the chain of their labels, too, once."""
     units = {id(op): op for c in chains.values() for op in c if mixes_in(op)}
     if len(units) > 1:
         shown = ", ".join(map(repr, units.values()))

@@ -44,11 +44,6 @@ class PointsChain(Chain):
     the image becomes its companion on the rows, in `echobuf/transform/points.hpp`, if
     it moves pixels, and nothing otherwise.
 
-    Args:
-        name: of the leaf, for messages.
-        field: of the leaf.
-        image: the image.
-
     Attributes:
         following: the operation that comes first.
     """

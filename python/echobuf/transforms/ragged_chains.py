@@ -47,9 +47,6 @@ def plan(
         field: of the record, whose axis 0 is None.
         places: of the operations.
         images: the extents of images that a mix cuts, by its id; of all leaves.
-
-    Raises:
-        SpecError: an operation does not fit.
     """
     first = places[0].operation if places else None
     if isinstance(first, Window) and first.axis % len(field.shape) == 0:

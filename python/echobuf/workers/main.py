@@ -232,10 +232,6 @@ def set_worker_info(config: WorkerConfig, seed: int) -> None:
 
     A `worker_init_fn` written for a DataLoader gets the worker's copy of the dataset
     from it. A dataset may import torch with its first example: the info is set then.
-
-    Args:
-        config: of the worker.
-        seed: of torch in this worker.
     """
 
     def set_info(worker: Any) -> None:

@@ -50,9 +50,6 @@ class WorkerProcess:
         start: number of processes that the loader had started before this one.
         is_ready: the worker has reported that it was set up.
         is_pipe_closed: no further message can come.
-
-    Raises:
-        OptionError: the config cannot be sent to another process.
     """
 
     def __init__(
@@ -140,11 +137,7 @@ class WorkerProcess:
             self.is_ready = True
 
     def go_on(self, core: _core.WorkerPool, record: RecordConfig) -> None:
-        """Let a worker that has made the first example take items of a pool.
-
-        Raises:
-            EOFError: the worker has died.
-        """
+        """Let a worker that has made the first example take items of a pool."""
         self._send((GO_ON, pickle.dumps(record)))
         for each in (core.control_block_fd(), core.memory_fd()):
             try:

@@ -52,11 +52,7 @@ def check_workers(
     seed: int,
     **_: Any,
 ) -> WorkerSettings | None:
-    """Check the arguments of a loader with each other; return None for no workers.
-
-    Raises:
-        OptionError: an argument does not go with workers.
-    """
+    """Check the arguments of a loader with each other; return None for no workers."""
     count = num_workers
     if not in_order and count == 0:
         raise OptionError(

@@ -284,11 +284,7 @@ class PartitionedDataset(CachedDataset):
 
 
 def check_timeout_s(timeout_s: Any) -> float:
-    """Return `timeout_s` as a float.
-
-    Raises:
-        OptionError: it is not a number of seconds > 0, at most 1e6.
-    """
+    """Return `timeout_s` as a float."""
     try:
         seconds = check_timeout(timeout_s)
     except OptionError:

@@ -58,11 +58,7 @@ def token_of(descriptions: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def host_of(rank: int, descriptions: Sequence[Mapping[str, Any]]) -> str:
-    """Return the address at which the other ranks reach a rank.
-
-    Raises:
-        OptionError: none was found.
-    """
+    """Return the address at which the other ranks reach a rank."""
     if descriptions[rank]["host"] is not None:
         return str(descriptions[rank]["host"])
     near, machines = ([one[key] for one in descriptions] for key in ("near", "machine"))
@@ -112,11 +108,7 @@ def exchange(rank_store: RankStore, key: str, make: Callable[[], Any]) -> list[A
 
 
 def check_same(rank_store: RankStore, arguments: Sequence[Mapping[str, Any]]) -> None:
-    """Check that all ranks have the same arguments.
-
-    Raises:
-        OptionError: they have not.
-    """
+    """Check that all ranks have the same arguments."""
     for name in arguments[0]:
         values = [each[name] for each in arguments]
         if any(value != values[0] for value in values):
@@ -203,11 +195,7 @@ class LostRanks:
         return tuple(member for member, is_lost in lost if is_lost)
 
     def add(self, rank: int, reason: str) -> None:
-        """Mark a rank as lost, so that it is asked no more; warn once.
-
-        Raises:
-            UpstreamError: `on_lost` is "raise".
-        """
+        """Mark a rank as lost, so that it is asked no more; warn once."""
         is_known = rank in self
         self._memory.view[rank] = 1
         self.check()

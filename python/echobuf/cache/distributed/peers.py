@@ -25,11 +25,6 @@ Encoded = Sequence[tuple[int, bytearray]]
 class PeerConnection:
     """The connection to one server, opened with the first request.
 
-    Args:
-        address: host and port.
-        token: of the job.
-        timeout_s: of one send or receive.
-
     Attributes:
         lock: held by the thread that uses the connection.
     """
@@ -237,9 +232,6 @@ def receive_response(
         connection: on which the request was sent.
         numbers: of the requested items.
         reused: the connection was open before the request.
-
-    Raises:
-        OSError: the rank does not answer.
     """
     try:
         return connection.receive_items(len(numbers))
@@ -268,15 +260,6 @@ class SharedItems:
     """The items that one rank gets from the others, and gives them.
 
     Item number i is of the partition of rank i % ranks.
-
-    Args:
-        client: of the other ranks.
-        rank: this one.
-        lost_ranks: as this rank knows them.
-        counters: with `PEER_COUNTS`, and "damaged".
-
-    Attributes:
-        client: as given.
     """
 
     def __init__(

@@ -34,10 +34,6 @@ class CacheServer:
         length: the number of items.
         max_bytes: of an encoded item.
 
-    Attributes:
-        port: on which it listens.
-        close: ends the server.
-
     Raises:
         OSError: this machine cannot listen there.
         CapacityError: there are too few descriptors, or threads.
