@@ -19,7 +19,7 @@ from cache_data import (
     size_of,
     store_of,
 )
-from echobuf.cache import database
+from echobuf.cache import disk
 from echobuf.cache.items import ItemEncoder
 
 START_METHODS = ["fork", "spawn", "forkserver"]
@@ -109,7 +109,7 @@ def test_a_child_forked_while_a_thread_holds_the_lock_can_read(place):
     directory = place()
     cached = make(directory)
     cached[0]
-    with database.lock if directory else store_of(cached).memory.thread_lock:
+    with disk.lock if directory else store_of(cached).memory.thread_lock:
         in_child(check_all, cached)
     check_all(cached)
 
@@ -123,7 +123,7 @@ def test_no_connection_lives_through_a_fork(tmp_path, monkeypatch):
             connections.append(self)
 
     connect = functools.partial(sqlite3.connect, factory=Recorded)
-    monkeypatch.setattr(database.sqlite3, "connect", connect)
+    monkeypatch.setattr(disk.sqlite3, "connect", connect)
     cached = make(tmp_path / "cache")
     cached[0]
 

@@ -1,27 +1,54 @@
-"""Items on a local disk, in SQLite: several processes may use one directory."""
+"""Items on a local disk, in SQLite: several processes may use one directory.
+
+SQLite checks the pages that it reads and maps none of them: a damaged file is an error,
+and never the end of the process.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sqlite3
+import threading
 import time
 import warnings
+import weakref
 from collections.abc import Sequence
 from multiprocessing import util
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from echobuf.cache.database import Database, lock, scalar
 from echobuf.cache.directory import Directory
 from echobuf.cache.items import EncodedItem, ItemEncoder, is_valid
-from echobuf.errors import EchobufError, message
+from echobuf.errors import EchobufError, OptionError, message
+from echobuf.resources import check_descriptors, explain, members
 
 # A commit waits for the disk.
 _PENDING_ITEMS = 256
 _PENDING_BYTES = 8 << 20
 _PENDING_S = 1.0
+_DESCRIPTORS = 3  # of the file, its journal and their folder, which SQLite opens
+_BUSY_S = 60.0  # for another process to commit
+_SETTINGS = """
+PRAGMA page_size = 16384;
+PRAGMA synchronous = NORMAL;
+PRAGMA cell_size_check = ON;
+PRAGMA mmap_size = 0;
+PRAGMA trusted_schema = OFF;
+"""
+# `sizes` says which items there are without the pages of the items; `total`, in its
+# one row, how many bytes.
+_TABLES = """
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS items
+    (number INTEGER PRIMARY KEY, size INTEGER NOT NULL, item BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS sizes ON items (number, size);
+CREATE TABLE IF NOT EXISTS total (id INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
+INSERT OR IGNORE INTO total VALUES (0, 0);
+COMMIT;
+"""
 
 
 class DiskStore:
@@ -31,9 +58,7 @@ class DiskStore:
     """
 
     def __init__(self, directory: Directory, max_bytes: int) -> None:
-        self._directory = directory
-        self._max_bytes = max_bytes
-        self._opened: _OpenStore | None = None
+        self.__setstate__((directory, max_bytes))
         self._open()
 
     def __getstate__(self) -> tuple[Directory, int]:
@@ -42,7 +67,7 @@ class DiskStore:
 
     def __setstate__(self, state: tuple[Directory, int]) -> None:
         self._directory, self._max_bytes = state
-        self._opened = None
+        self._opened: _OpenStore | None = None
 
     @property
     def read_only(self) -> bool:
@@ -91,24 +116,58 @@ class _OpenStore:
     """The store as one process has opened it.
 
     Attributes:
-        process: the number of that process.
         used: bytes stored and buffered, as read last.
         closed: no more items are added.
     """
 
     def __init__(self, directory: Directory, max_bytes: int) -> None:
         self.process = os.getpid()
-        self._database = Database(directory)
         self._directory = directory
         self._max_bytes = max_bytes
         self._pending: dict[int, bytearray] = {}
+        self._pending_bytes = 0
         self._growth = 0  # of the store, once the buffered items are written
         self._pending_since = 0.0
+        self._connection: sqlite3.Connection | None = None
         self.closed = directory.read_only
         self.used = 0
+        _all.add(self)
         with lock:
-            self._database.connection()
-        self.usage()
+            self._connected()  # raises, as `usage` does not
+            self.usage()
+
+    def _connected(self) -> sqlite3.Connection:
+        """Return the connection, which is used with the lock held."""
+        if self._connection is None:
+            self._connection = _connect(self._directory)
+        return self._connection
+
+    def disconnect(self) -> None:
+        """Close the connection; the next use opens another one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _read(self, query: str, *values: Any) -> Any:
+        """Return the first value of the first row; None if there is no row.
+
+        Queries cast: in a damaged file a value may be of any type.
+        """
+        row = self._connected().execute(query, values).fetchone()
+        return None if row is None else row[0]
+
+    def _stored(self, number: int) -> bytes | None:
+        query = "SELECT CAST(item AS BLOB) FROM items WHERE number = ?"
+        found: bytes | None = self._read(query, number)
+        return found
+
+    def _size(self, number: int) -> int:
+        """Return the bytes of a stored item; 0 if it is not stored."""
+        query = "SELECT CAST(size AS INTEGER) FROM items WHERE number = ?"
+        return int(self._read(query, number) or 0)
+
+    def _used(self) -> int:
+        return int(self._read("SELECT CAST(bytes AS INTEGER) FROM total") or 0)
 
     def get_all(self, numbers: Sequence[int]) -> list[bytearray | None]:
         with lock:
@@ -116,14 +175,13 @@ class _OpenStore:
                 self.flush()
             if len(numbers) == 1:
                 return [self._get(numbers[0])]
-            connection = self._database.connection()
             with contextlib.suppress(sqlite3.Error):
-                connection.execute("BEGIN")  # else each item takes a lock of the file
+                self._connected().execute("BEGIN")  # else each item locks the file
             try:
                 return [self._get(number) for number in numbers]
             finally:
                 with contextlib.suppress(sqlite3.Error):
-                    connection.execute("COMMIT")
+                    self._connected().execute("COMMIT")
 
     def _get(self, number: int) -> bytearray | None:
         try:
@@ -131,11 +189,6 @@ class _OpenStore:
         except sqlite3.Error:
             return bytearray()
         return None if found is None else bytearray(found)
-
-    def _stored(self, number: int) -> bytes | None:
-        query = "SELECT CAST(item AS BLOB) FROM items WHERE number = ?"
-        found: bytes | None = scalar(self._database.connection(), query, number)
-        return found
 
     def put(self, number: int, item: ItemEncoder | EncodedItem) -> None:
         if self.closed or item.size > self._max_bytes:
@@ -148,88 +201,60 @@ class _OpenStore:
                 growth = item.size - self._size(number)
             except sqlite3.Error:
                 return
-            if growth > 0 and used + self._growth + growth > self._max_bytes:
-                self.used = used + self._growth
+            self.used = used + self._growth
+            if growth > 0 and self.used + growth > self._max_bytes:
                 return
             if not self._pending:
                 self._pending_since = time.monotonic()
             self._pending[number] = item.encode(number)
+            self._pending_bytes += item.size
             self._growth += growth
-            self.used = used + self._growth
+            self.used += growth
             if (
                 len(self._pending) >= _PENDING_ITEMS
-                or self._pending_bytes() >= _PENDING_BYTES
+                or self._pending_bytes >= _PENDING_BYTES
             ):
                 self.flush()
 
-    def _used(self) -> int:
-        query = "SELECT CAST(bytes AS INTEGER) FROM total"
-        return int(scalar(self._database.connection(), query) or 0)
-
-    def _size(self, number: int) -> int:
-        """Return the bytes of a stored item; 0 if it is not stored."""
-        query = "SELECT CAST(size AS INTEGER) FROM items WHERE number = ?"
-        return int(scalar(self._database.connection(), query, number) or 0)
-
     def numbers(self) -> NDArray[np.int64]:
         with lock:
-            pending = np.fromiter(self._pending, np.int64)
+            self.flush()
             try:
                 query = "SELECT CAST(number AS INTEGER) FROM items"
-                rows = self._database.connection().execute(query)
-                stored = np.fromiter((number for (number,) in rows), np.int64)
+                rows = self._connected().execute(query)
+                return np.fromiter((number for (number,) in rows), np.int64)
             except sqlite3.Error:
-                return pending
-            return np.concatenate([pending, stored])
+                return np.empty(0, np.int64)
 
     def usage(self) -> tuple[int, int]:
         with lock:
+            self.flush()
             try:
-                used = self._used()
-                connection = self._database.connection()
-                items = int(scalar(connection, "SELECT count(*) FROM items"))
-                # Buffered items that are stored, too: damaged ones, and those that
-                # another process has stored meanwhile.
-                sizes = {number: self._size(number) for number in self._pending}
+                self.used = self._used()
+                return int(self._read("SELECT count(*) FROM items")), self.used
             except sqlite3.Error:
                 return 0, 0
-            replaced = {number: size for number, size in sizes.items() if size}
-            self._growth = self._pending_bytes() - sum(replaced.values())
-            # Other processes may have stored items meanwhile.
-            while self._growth > 0 and used + self._growth > self._max_bytes:
-                number, encoded = self._pending.popitem()
-                self._growth -= len(encoded) - replaced.pop(number, 0)
-            self.used = used + self._growth
-            return items - len(replaced) + len(self._pending), self.used
-
-    def _pending_bytes(self) -> int:
-        return sum(map(len, self._pending.values()))
 
     def flush(self) -> None:
         with lock:
             if not self._pending or self.process != os.getpid():
                 return
             try:
-                self.used = self._write_pending(self._database.connection())
+                self.used = self._write_pending(self._connected())
             except (sqlite3.Error, EchobufError) as error:
                 self._stop(message(error))
             finally:
                 self._pending = {}
-                self._growth = 0
+                self._pending_bytes = self._growth = 0
 
     def _write_pending(self, connection: sqlite3.Connection) -> int:
         """Write the buffered items in one transaction; return the used bytes."""
         connection.execute("BEGIN IMMEDIATE")
-        try:
+        with connection:
             used = self._used()
             for number, encoded in self._pending.items():
                 used = self._write(connection, used, number, encoded)
             connection.execute("UPDATE total SET bytes = ?", (used,))
-            connection.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            raise
         return used
 
     def _write(
@@ -257,3 +282,50 @@ class _OpenStore:
             RuntimeWarning,
             stacklevel=2,
         )
+
+
+# ---- connections, none of which a fork inherits
+
+lock = threading.RLock()
+"""Held while SQLite is called, and while the process forks."""
+_all: weakref.WeakSet[_OpenStore] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    lock.acquire()
+    for opened in members(_all):
+        opened.disconnect()
+
+
+os.register_at_fork(
+    before=_before_fork, after_in_parent=lock.release, after_in_child=lock.release
+)
+
+
+def _connect(directory: Directory) -> sqlite3.Connection:
+    path, connection = str(directory.path), None
+    try:
+        check_descriptors(_DESCRIPTORS)
+        mode = "ro" if directory.read_only else "rwc"
+        connection = sqlite3.connect(
+            f"{directory.store.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=_BUSY_S,
+            isolation_level=None,  # transactions begin where it says BEGIN
+            check_same_thread=False,
+        )
+        connection.executescript(_SETTINGS)
+        if not directory.read_only:
+            connection.executescript(_TABLES)
+        connection.execute("SELECT bytes FROM total").fetchone()
+    except (sqlite3.Error, OSError) as error:
+        if connection is not None:
+            connection.close()
+        clear = explain(error, f"the cache in {path!r}", "keep fewer caches")
+        if clear is not None:
+            raise clear from error
+        raise OptionError(
+            f"`directory` is {path!r}, whose store cannot be opened: {error}. Delete "
+            "the directory if it is damaged, or give another one."
+        ) from error
+    return connection
