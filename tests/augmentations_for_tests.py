@@ -10,7 +10,7 @@ import numpy as np
 import echobuf
 from chains_for_tests import CLASSES, examples
 from echobuf import transforms as t
-from echobuf.transforms import graded, sharpness
+from echobuf.transforms import graded
 
 
 def random_augmentations(
@@ -180,7 +180,7 @@ def _levels(dice: random.Random) -> list[Any]:
         lambda: graded.GradedColor((0.2, 0.9), dice.choice(graded.COLORS), True),
         lambda: graded.GradedPosterize((8.0, 3.0)),
         lambda: graded.GradedSolarize((0.9, 0.2)),
-        lambda: sharpness.GradedSharpness((0.0, 0.9)),
+        lambda: graded.GradedSharpness((0.0, 0.9)),
     ]
 
 

@@ -21,7 +21,7 @@ from echobuf import transforms as t
 from echobuf._engine.output import make_output_spec
 from echobuf.cuda import codegen
 from echobuf.spec import make_spec
-from echobuf.transforms import graded, sharpness
+from echobuf.transforms import graded
 from kernels_compiled import ARCHITECTURES
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +65,7 @@ IMAGES: dict[str, list[t.Operation]] = {
     "graded": [
         graded.GradedColor((0.1, 0.4), "contrast"),
         graded.GradedWarp((3.0, 1.0), "rotate"),
-        sharpness.GradedSharpness((0.1, 0.5, 0.9)),
+        graded.GradedSharpness((0.1, 0.5, 0.9)),
     ],
     "a blur among maps": [
         *(t.RandomCrop(8, padding=2, fill=3), t.GaussianBlur(7, (0.3, 4.0)), FLIP),
@@ -235,6 +235,6 @@ def test_random_chains_hold_every_operation():
             for chain in case(seed)[1].values():
                 found |= set(kinds_in(chain))
     wanted = {getattr(t, name) for name in t.__all__} - APART
-    wanted |= {graded.GradedColor, graded.GradedWarp, sharpness.GradedSharpness}
+    wanted |= {graded.GradedColor, graded.GradedWarp, graded.GradedSharpness}
     wanted |= {graded.GradedPosterize, graded.GradedSolarize}
     assert wanted - found == set()

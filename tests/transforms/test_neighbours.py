@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from echobuf import SpecError
 from echobuf import transforms as T
-from echobuf.transforms.sharpness import GradedSharpness
+from echobuf.transforms.graded import GradedSharpness
 from neighbour_chains import NEIGHBOURS
 from test_engine_chains import as_expected, check_close, served
 from transform_chains import DTYPES, EXACT, Image, chains, images, pixels

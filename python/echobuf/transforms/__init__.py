@@ -7,11 +7,10 @@ operation. Random choices are functions of (seed, epoch, draw, operation) alone.
 
 from echobuf.transforms import (
     automatic,
-    blur,
     choices,
     crops,
     custom,
-    lambdas,
+    filters,
     mix,
     operation,
     perspective,
@@ -19,16 +18,14 @@ from echobuf.transforms import (
     points,
     resampling,
     sequences,
-    sharpness,
     tones,
     windows,
 )
 from echobuf.transforms.automatic import *
-from echobuf.transforms.blur import *
 from echobuf.transforms.choices import *
 from echobuf.transforms.crops import *
 from echobuf.transforms.custom import *
-from echobuf.transforms.lambdas import *
+from echobuf.transforms.filters import *
 from echobuf.transforms.mix import *
 from echobuf.transforms.operation import *
 from echobuf.transforms.perspective import *
@@ -36,17 +33,15 @@ from echobuf.transforms.pixels import *
 from echobuf.transforms.points import *
 from echobuf.transforms.resampling import *
 from echobuf.transforms.sequences import *
-from echobuf.transforms.sharpness import *
 from echobuf.transforms.tones import *
 from echobuf.transforms.windows import *
 
 __all__: list[str] = []
 __all__ += automatic.__all__
-__all__ += blur.__all__
 __all__ += choices.__all__
 __all__ += crops.__all__
 __all__ += custom.__all__
-__all__ += lambdas.__all__
+__all__ += filters.__all__
 __all__ += mix.__all__
 __all__ += operation.__all__
 __all__ += perspective.__all__
@@ -54,6 +49,5 @@ __all__ += pixels.__all__
 __all__ += points.__all__
 __all__ += resampling.__all__
 __all__ += sequences.__all__
-__all__ += sharpness.__all__
 __all__ += tones.__all__
 __all__ += windows.__all__

@@ -14,12 +14,18 @@ from echobuf import _core
 from echobuf.field import Field
 from echobuf.output_spec import BatchFunction
 from echobuf.transforms import dtypes
-from echobuf.transforms.alternating import words_of
 from echobuf.transforms.leaf import Leaf, flat
-from echobuf.transforms.lowering import Draft, Extent, Image, Step
-from echobuf.transforms.operation import Operation
-from echobuf.transforms.places import Place
-from echobuf.transforms.program import LEAF, Gate, Written, lowered
+from echobuf.transforms.lowering import (
+    LEAF,
+    Draft,
+    Extent,
+    Gate,
+    Image,
+    Step,
+    Written,
+    lowered,
+)
+from echobuf.transforms.operation import Operation, Place, words_of
 
 MOST_STAGES = 512
 Move = tuple[Step, tuple[Gate, ...]]

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf.transforms import arguments
-from echobuf.transforms.alternating import Alternating, AlternatingFlip
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.leaf import MOST_NUMBERS
-from echobuf.transforms.operation import Operation
+from echobuf.transforms.operation import Alternating, AlternatingFlip, Operation
 
 __all__ = [
     "CenterCrop",

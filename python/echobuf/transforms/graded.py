@@ -16,6 +16,7 @@ from echobuf import _core
 from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
+from echobuf.transforms.filters import add_sharpen
 from echobuf.transforms.operation import OnImages, Operation
 from echobuf.transforms.pixels import check_contrast
 from echobuf.transforms.resampling import warp_mode
@@ -141,6 +142,18 @@ class GradedWarp(_Graded):
             "levels": (self._levels(chain), self.either_sign),
         }
         chain.resample("graded_warp", settings, chain.extent, "half even")
+
+
+@dataclass(frozen=True, eq=False)
+class GradedSharpness(_Graded, OnImages):
+    """Sharpness of the factor 1 + level; with `either_sign`, or 1 - level."""
+
+    either_sign: bool = True
+    _of_colours = True
+
+    def _add(self, chain: Chain) -> None:
+        levels = self._levels(chain, -1.0, 1.0 if self.either_sign else _MOST)
+        add_sharpen(chain, [-level for level in levels], either=self.either_sign)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,11 @@
-"""The base of operations, and `Source`."""
+"""The bases of operations, `Source`, and the places of operations in a chain."""
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -131,3 +133,98 @@ class Source(Operation):
             "comes first in the chain of a key that the spec does not have, and only "
             "there"
         )
+
+
+# ---- random choices that have an opposite
+
+
+# As in `echobuf/schedule/words.hpp`.
+_PAIR = 0x10000
+_RECORD = 0x20000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Alternating(Operation):
+    """An operation that makes the opposite choice at every second use of an example."""
+
+    alternate: bool = dataclasses.field(default=False, kw_only=True)
+    _arguments = arguments.checks(alternate=arguments.flag)
+
+    def __repr__(self) -> str:
+        names = [field.name for field in dataclasses.fields(self)]
+        names.remove("alternate")
+        if self.alternate:
+            names.append("alternate")
+        shown = [f"{name}={getattr(self, name)!r}" for name in names]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class AlternatingFlip(Alternating):
+    """An operation of two choices: one random word decides for all uses."""
+
+
+def words_of(operation: Any) -> int:
+    """Return what the core adds to the number of an operation in random draws."""
+    if not isinstance(operation, Alternating) or not operation.alternate:
+        return 0
+    return _RECORD if isinstance(operation, AlternatingFlip) else _PAIR
+
+
+# ---- places in a chain, those inside of containers included
+
+
+Key = tuple[int, int]
+"""An operation's identity in random draws, with how often it occurred before."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An operation at its place in a chain.
+
+    Attributes:
+        operation: there; one object may stand at several places.
+        number: of the operation in random draws.
+        branches: the places inside of a container, by branch.
+    """
+
+    operation: Operation
+    number: int
+    branches: tuple[tuple[Place, ...], ...]
+
+
+def branches_of(operation: Operation) -> tuple[tuple[Operation, ...], ...]:
+    """Return the operations inside of a container, by branch; of others, none."""
+    return getattr(operation, "branches", ())
+
+
+def every(operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Yield operations in order, and after each container those inside of it."""
+    for operation in operations:
+        yield operation
+        for branch in branches_of(operation):
+            yield from every(branch)
+
+
+def occurrences(operations: Iterable[Operation]) -> list[Key]:
+    """Return the keys of the operations of one chain, in the order of `every`."""
+    seen: Counter[int] = Counter()
+    keys = []
+    for operation in every(operations):
+        identity = id(operation.chance)
+        keys.append((identity, seen[identity]))
+        seen[identity] += 1
+    return keys
+
+
+def placed(
+    operations: Iterable[Operation], numbers: Iterator[int]
+) -> tuple[Place, ...]:
+    """Return the places of operations; `numbers`: of each, in the order of `every`."""
+    return tuple(
+        Place(
+            operation,
+            next(numbers),
+            tuple(placed(branch, numbers) for branch in branches_of(operation)),
+        )
+        for operation in operations
+    )

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from echobuf.transforms import arguments, dtypes
-from echobuf.transforms.alternating import Alternating
 from echobuf.transforms.arguments import Pair
 from echobuf.transforms.chain import Chain
-from echobuf.transforms.operation import OnImages, Operation
+from echobuf.transforms.operation import Alternating, OnImages, Operation
 
 __all__ = [
     "ColorJitter",

@@ -11,12 +11,10 @@ import numpy as np
 
 from echobuf import _core
 from echobuf.field import Field, row_bytes
-from echobuf.transforms.alternating import words_of
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.choices import mixes_in
 from echobuf.transforms.lowering import Extent
-from echobuf.transforms.operation import Operation
-from echobuf.transforms.places import Place, every
+from echobuf.transforms.operation import Operation, Place, every, words_of
 from echobuf.transforms.windows import Window, WindowMask
 
 _PIECES = (512, 32)  # numbers that are made together

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from echobuf.transforms import arguments
-from echobuf.transforms.alternating import Alternating
 from echobuf.transforms.arguments import Pair
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
-from echobuf.transforms.operation import Operation
+from echobuf.transforms.operation import Alternating, Operation
 
 __all__ = ["RandomAffine", "RandomResizedCrop", "RandomRotation", "Resize"]
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from echobuf import _core
 from echobuf.transforms import arguments, dtypes
-from echobuf.transforms.alternating import Alternating
 from echobuf.transforms.chain import Chain
-from echobuf.transforms.operation import Operation
+from echobuf.transforms.operation import Alternating, Operation
 
 __all__ = ["GaussianNoise", "RandomGain", "SpecMask", "TokenMask"]
 

@@ -6,10 +6,9 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from echobuf.transforms import arguments
-from echobuf.transforms.alternating import Alternating
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import add_crop
-from echobuf.transforms.operation import Operation
+from echobuf.transforms.operation import Alternating, Operation
 
 __all__ = ["CenterWindow", "RandomWindow"]
 

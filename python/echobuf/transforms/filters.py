@@ -1,16 +1,17 @@
-"""Gaussian blur."""
+"""Operations that make a pixel of it and its neighbours: blur, sharpness."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from echobuf.transforms import arguments
+from echobuf.transforms import arguments, dtypes
 from echobuf.transforms.arguments import Pair
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import OnImages, Operation
 
-__all__ = ["GaussianBlur"]
+__all__ = ["GaussianBlur", "RandomAdjustSharpness", "Sharpness"]
 
 _MOST_SIZE = 255  # of a kernel; `Blur::kMostRadius` of the core is half of it
 
@@ -85,3 +86,83 @@ class GaussianBlur(OnImages):
             "sigma": list(self._value("sigma")),
         }
         chain.resample("blur", settings, chain.extent, "half even")
+
+
+_MOST_FACTOR = 1e6
+_factor = arguments.numbers(0.0, _MOST_FACTOR)
+
+
+@dataclass(frozen=True, eq=False)
+class Sharpness(OnImages):
+    """Images made sharper, or less sharp, always.
+
+    Args:
+        factor: 0 is the mean of the pixels around, 1 the image as it is, 2 twice as
+            sharp; from 0 on.
+
+    As `torchvision.transforms.v2.functional.adjust_sharpness`, for 1 or 3 channels,
+    floats in 0 ... 1. Pixels at the edge, and masks, stay as they are.
+
+    Examples:
+        >>> image = np.full((3, 5), 100, np.uint8)
+        >>> image[:, 2:] = 160
+        >>> loader = EchoLoader([image], batch_size=1, transform=[T.Sharpness(2.0)])
+        >>> next(iter(loader))[0]
+        array([[100, 100, 160, 160, 160],
+               [100,  86, 174, 160, 160],
+               [100, 100, 160, 160, 160]], dtype=uint8)
+    """
+
+    factor: Any
+    _of_colours = True
+    _arguments = arguments.checks(factor=_factor)
+
+    def _add(self, chain: Chain) -> None:
+        add_sharpen(chain, [1.0 - self._value("factor")])
+
+
+@dataclass(frozen=True, eq=False)
+class RandomAdjustSharpness(OnImages):
+    """Images made sharper, or less sharp, with a probability.
+
+    Args:
+        sharpness_factor: as `factor` of `Sharpness`.
+        p: with which probability.
+
+    As `torchvision.transforms.v2.RandomAdjustSharpness`, for 1 or 3 channels, floats in
+    0 ... 1. Pixels at the edge, and masks, stay as they are.
+
+    Examples:
+        >>> image = np.full((3, 5), 100, np.uint8)
+        >>> image[:, 2:] = 160
+        >>> chain = [T.RandomAdjustSharpness(0.0, p=1)]
+        >>> next(iter(EchoLoader([image], batch_size=1, transform=chain)))[0]
+        array([[100, 100, 160, 160, 160],
+               [100, 114, 146, 160, 160],
+               [100, 100, 160, 160, 160]], dtype=uint8)
+    """
+
+    sharpness_factor: Any
+    p: float = 0.5
+    _of_colours = True
+    _arguments = arguments.checks(sharpness_factor=_factor, p=arguments.probability)
+
+    def _add(self, chain: Chain) -> None:
+        add_sharpen(chain, [1.0 - self._value("sharpness_factor")], p=float(self.p))
+
+
+def add_sharpen(
+    chain: Chain, shares: Sequence[float], *, p: float = 1.0, either: bool = False
+) -> None:
+    """Add sharpness with a probability, one of some shares of the mean: 1 - factor.
+
+    With `either` the sign of the share is drawn, too.
+    """
+    settings = {
+        "in": chain.extent,
+        "integer": int(dtypes.is_integer(chain.dtype)),
+        "bound": dtypes.largest(chain.dtype),
+        "p": p,
+        "levels": (list(shares), either),
+    }
+    chain.resample("sharpen", settings, chain.extent, "no")
