@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 from echobuf.errors import OptionError, StateError, UpstreamError
+from echobuf.loader.epoch import EpochFeed, EpochIterator
+from echobuf.ranks import states
 from echobuf.ranks.json_store import format_error, format_per_rank
 from echobuf.ranks.states import Progress, RankPosition, State
 from echobuf.ranks.store import RankStore
@@ -27,7 +30,7 @@ class RankStatus(enum.IntEnum):
 
 @dataclass
 class RankReport:
-    """A rank's report on its epoch, which the other ranks read.
+    """A rank's report on its epoch, which the other ranks read as a list of JSON.
 
     Attributes:
         count: batches that the rank certainly hands out; others may advance so far.
@@ -38,16 +41,6 @@ class RankReport:
     count: int = 0
     status: RankStatus = RankStatus.RUNNING
     reason: str = ""
-
-    def as_list(self) -> list[Any]:
-        """Return the fields, for JSON."""
-        return [self.count, self.status.value, self.reason]
-
-    @classmethod
-    def from_list(cls, fields: list[Any]) -> RankReport:
-        """Return the report that `as_list` has encoded."""
-        count, status, reason = fields
-        return cls(count, RankStatus(status), reason)
 
 
 class Decision(enum.Enum):
@@ -200,17 +193,17 @@ class Agreement:
         """Write this rank's report, and its position; not those that are None."""
         values: dict[str, Any] = {}
         if report is not None:
-            values[self._report_key] = report.as_list()
+            values[self._report_key] = astuple(report)
         if position is not None:
             key = self._position_key(self.store.rank, position.batches)
-            values[key] = position.as_dict()
+            values[key] = asdict(position)
         if values:
             self._set(values)
 
     def read(self) -> list[RankReport]:
         """Return the reports of all ranks."""
         found = self.store.read_all(self._report_prefix)
-        return [RankReport.from_list(fields) for fields in found]
+        return [RankReport(count, RankStatus(at), why) for count, at, why in found]
 
     # ---- positions
 
@@ -272,37 +265,100 @@ def _check_same(beginnings: list[tuple[int, dict[str, Any]]]) -> None:
         )
 
 
+@dataclass
 class Agreements:
     """The agreements of a loader's ranks: one an epoch, in the same order on all ranks.
 
-    Args:
-        store: of the ranks.
+    Attributes:
         uneven: "drop" or "pad".
         ahead: batches that a rank draws ahead.
-
-    Attributes:
         last: the agreement on the last epoch that was begun.
         progress: of this rank in that epoch.
     """
 
-    def __init__(self, store: RankStore, uneven: str, ahead: int) -> None:
-        self._store = store
-        self._uneven = uneven
-        self._most_apart = 2 * ahead + 4
-        self._count = 0
-        self.last: Agreement | None = None
-        self.progress: Progress | None = None
+    store: RankStore
+    uneven: str
+    ahead: int
+    last: Agreement | None = None
+    progress: Progress | None = None
+    _count: int = 0
 
     def begin(self) -> Agreement:
         """Return an agreement on another epoch."""
         self._count += 1
-        return Agreement(self._store, self._count, self._most_apart)
+        return Agreement(self.store, self._count, 2 * self.ahead + 4)
 
-    def compared_arguments(self, arguments: State) -> State:
-        """Return the arguments that must be the same on all ranks: all but the seed."""
-        same = {name: arguments[name] for name in arguments if name != "seed"}
-        return {**same, "uneven": self._uneven}
 
-    def follow(self, agreement: Agreement, progress: Progress) -> None:
-        """Set the epoch whose states are taken from now on."""
-        self.last, self.progress = agreement, progress
+# ---- the beginning of an epoch
+
+
+@dataclass(frozen=True)
+class LoaderCallbacks:
+    """Methods of a loader that an epoch calls; the loader is referenced weakly.
+
+    Attributes:
+        arguments: returns the loader's; known when an epoch has begun.
+        write_length: writes the epoch's length for the other ranks.
+        take_back: undoes the beginning of an epoch that the ranks did not begin.
+        end_epoch: ends the epoch when all ranks have handed out its last batch.
+    """
+
+    arguments: Callable[[], State]
+    write_length: weakref.WeakMethod[Callable[[], None]]
+    take_back: weakref.WeakMethod[Callable[[int, Any], None]]
+    end_epoch: weakref.WeakMethod[Callable[[], None]]
+
+
+class Rendezvous:
+    """The rendezvous of one epoch; it may be called again after Ctrl-C.
+
+    Attributes:
+        agreement: on the epoch; None before the first call.
+    """
+
+    def __init__(self, agreements: Agreements, callbacks: LoaderCallbacks) -> None:
+        self.agreement: Agreement | None = None
+        self._previous: Agreement | None = None  # on the epoch before
+        self._agreements = agreements
+        self._callbacks = callbacks
+
+    def __call__(self, epoch: EpochIterator) -> tuple[Agreement, Progress]:
+        """Begin the epoch on all ranks; return the agreement and this rank's progress.
+
+        Raises:
+            OptionError, StateError, UpstreamError: as `Agreement.begin`; or as a draw,
+                if upstream could not be begun here.
+        """
+        if self.agreement is None:
+            self._previous = self._agreements.last
+            self.agreement = self._agreements.begin()
+        run = self._start(epoch, self.agreement)
+        arguments = self._callbacks.arguments()
+        progress = states.begin_progress(run.resume, run.number, arguments["seed"])
+        self._agreements.last, self._agreements.progress = self.agreement, progress
+        # The length may be known with the first item only.
+        if (write_length := self._callbacks.write_length()) is not None:
+            write_length()
+        # Ranks may have different seeds.
+        compared = {**arguments, "uneven": self._agreements.uneven}
+        del compared["seed"]
+        try:
+            self.agreement.begin(run.number, progress.before, progress.at, compared)
+        except Exception:
+            epoch.supersede()
+            if (take_back := self._callbacks.take_back()) is not None:
+                take_back(run.number, run.resume)
+            raise
+        if self._previous is not None:
+            self._previous.forget()
+        return self.agreement, progress
+
+    def _start(self, epoch: EpochIterator, agreement: Agreement) -> EpochFeed:
+        try:
+            run = epoch.start()
+            if run.error is not None:
+                raise run.error
+        except Exception as error:
+            agreement.cannot_begin(error)
+            raise
+        return run

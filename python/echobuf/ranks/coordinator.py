@@ -12,9 +12,8 @@ from echobuf.errors import UpstreamError, message
 from echobuf.loader.epoch import EpochIterator
 from echobuf.loader.lengths import EpochLength
 from echobuf.ranks import states
-from echobuf.ranks.agreement import Agreements
+from echobuf.ranks.agreement import Agreements, LoaderCallbacks, Rendezvous
 from echobuf.ranks.iterator import RankIterator
-from echobuf.ranks.rendezvous import LoaderCallbacks, Rendezvous
 from echobuf.ranks.states import State
 from echobuf.ranks.store import join_group
 
@@ -33,20 +32,19 @@ class RankCoordinator:
 
     def __init__(self, group: Any, uneven: str, ahead: int) -> None:
         self._store = join_group(group)
-        self._uneven = uneven
-        self._ahead = ahead
+        self._is_padded = uneven == "pad"
         self._agreements = Agreements(self._store, uneven, ahead)
         self._iterator: weakref.ref[RankIterator] | None = None
 
     # ---- epochs
 
     def iterate(self, epoch: EpochIterator, callbacks: LoaderCallbacks) -> RankIterator:
-        """Return the iterator of an epoch that all ranks begin with their first batch."""
+        """Return the iterator of an epoch, which ranks begin with their first batch."""
         iterator = RankIterator(
             epoch,
             Rendezvous(self._agreements, callbacks),
-            pad=self._uneven == "pad",
-            ahead=self._ahead,
+            pad=self._is_padded,
+            ahead=self._agreements.ahead,
             end_epoch=callbacks.end_epoch,
         )
         self._iterator = weakref.ref(iterator)
@@ -111,7 +109,7 @@ class RankCoordinator:
         return [value for value, _ in found]
 
     def _pick(self, counts: list[int]) -> int:
-        return max(counts) if self._uneven == "pad" else min(counts)
+        return max(counts) if self._is_padded else min(counts)
 
     # ---- states
 
@@ -133,8 +131,7 @@ class RankCoordinator:
             StateError: the state is damaged, of other arguments, or of another rank.
         """
         rank, size = self._store.rank, self._store.size
-        pad = self._uneven == "pad"
-        return states.unseal(sealed, arguments, rank, size, pad=pad)
+        return states.unseal(sealed, arguments, rank, size, pad=self._is_padded)
 
 
 def _value_or_reason(get: Callable[[], Any]) -> list[Any]:

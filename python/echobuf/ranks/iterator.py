@@ -20,11 +20,11 @@ from echobuf.ranks.agreement import (
     Decision,
     RankReport,
     RankStatus,
+    Rendezvous,
     decide,
     explain_failure,
 )
 from echobuf.ranks.json_store import format_error
-from echobuf.ranks.rendezvous import Rendezvous
 from echobuf.ranks.states import State
 from echobuf.resources import Uncopied
 from echobuf.trees import NAMESPACE
@@ -66,7 +66,9 @@ class RankIterator(Uncopied, Iterator[Any]):
         self._pad = pad
         self._ahead = max(ahead, _LEAST_AHEAD)
         self._end_epoch: Callable[[], Callable[[], None] | None] | None = end_epoch
-        self._drawn = DrawnBatches()
+        # Batches drawn and not handed out: each with the buffer's position after it,
+        # and on a device the stream that it was drawn on and an event there.
+        self._drawn: deque[tuple[Any, State, tuple[Any, Any] | None]] = deque()
         self._padding: Any = None  # the last batch, once it is known to be the last
         self._count = 0  # batches drawn
         self._status = RankStatus.RUNNING
@@ -132,18 +134,20 @@ class RankIterator(Uncopied, Iterator[Any]):
     def _hand_out(self, batch: int) -> Any:
         progress = self._progress
         is_last = self._agreed == batch and self._decision is Decision.END
-        if len(self._drawn) == 0:
+        if not self._drawn:
             taken = copy_batch(self._padding)
             progress.hand_out_last()
         else:
-            taken, position = self._drawn.first()
+            taken, position, drawn_on = self._drawn[0]
+            if drawn_on is not None:  # the caller may take it on another stream
+                _make_valid(taken, *drawn_on)
             is_own_last = len(self._drawn) == 1 and self._status is RankStatus.ENDED
             if self._pad and is_own_last:
                 self._padding = taken if is_last else copy_batch(taken)
                 progress.hand_out_last()
             else:
                 progress.hand_out(position)
-            self._drawn.drop_first()
+            self._drawn.popleft()
         progress.is_done = is_last
         if not is_last:  # else the others may have ended, and the store with them
             self._agreement.write(self._next_report(), progress.at)
@@ -196,7 +200,7 @@ class RankIterator(Uncopied, Iterator[Any]):
             if self._first_is_padding:
                 self._padding, self._first_is_padding = batch, False
                 return
-            self._drawn.add(batch, self._epoch.position())
+            self._drawn.append((batch, self._epoch.position(), _record_event(batch)))
             self._count += 1
 
     def _next_report(self) -> RankReport | None:
@@ -303,39 +307,6 @@ def _without_frames(error: Exception) -> Exception:
     another = copy.copy(error)
     another.__cause__ = error.__cause__
     return another
-
-
-class DrawnBatches:
-    """Batches drawn and not handed out, with the buffer's position after each.
-
-    On a CUDA device a batch is valid in the order of the stream that it was drawn on;
-    the caller may take it on another stream.
-    """
-
-    def __init__(self) -> None:
-        self._batches: deque[tuple[Any, State, Any]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def add(self, batch: Any, position: State) -> None:
-        """Append a batch that was drawn just now."""
-        self._batches.append((batch, position, _record_event(batch)))
-
-    def first(self) -> tuple[Any, State]:
-        """Return the oldest batch, valid on the current stream, and its position."""
-        batch, position, drawn = self._batches[0]
-        if drawn is not None:
-            _make_valid(batch, *drawn)
-        return batch, position
-
-    def drop_first(self) -> None:
-        """Remove the oldest batch, once it is handed out."""
-        self._batches.popleft()
-
-    def clear(self) -> None:
-        """Remove all batches."""
-        self._batches.clear()
 
 
 def copy_batch(batch: Any) -> Any:

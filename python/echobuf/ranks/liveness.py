@@ -60,10 +60,6 @@ class Process:
             return False
         return started != self.started or state in _ENDED_STATES
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields, for JSON."""
-        return asdict(self)
-
 
 def _read_stat(pid: int) -> tuple[str, str]:
     """Return the state of a process and its start time."""
@@ -130,7 +126,7 @@ class Liveness:
         self._processes: dict[int, Process] = {rank: Process.current()}
         self._heartbeats: dict[int, tuple[int, float]] = {}  # last count, and when
         try:
-            own = {f"process/{rank}": self._processes[rank].as_dict()}
+            own = {f"process/{rank}": asdict(self._processes[rank])}
             self._store.set(own)
         except StoreGoneError as error:
             raise self.explain_store_gone(error) from error

@@ -54,13 +54,9 @@ class RankPosition:
             return self.needed
         return self.base + int(self.position["resident_end"])
 
-    def as_dict(self) -> State:
-        """Return the fields, for JSON."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, fields: Any) -> RankPosition:
-        """Return the position that `as_dict` has encoded."""
+        """Return a position; raise `ValueError` if the fields are not those of one."""
         if not isinstance(fields, Mapping):
             raise ValueError(f"{fields!r} is no position")
         try:
@@ -138,7 +134,7 @@ def position_of(
     if progress.is_done:
         return state.start_of(progress.epoch + 1)
     own = progress.at
-    kept = None if positions is None else [each.as_dict() for each in positions]
+    kept = None if positions is None else [asdict(each) for each in positions]
     upstream = {} if progress.upstream is None else {UPSTREAM_KEY: progress.upstream}
     return {
         "epoch": progress.epoch,
@@ -147,7 +143,7 @@ def position_of(
         "ranks": {
             "rank": rank,
             "batches": progress.before + own.batches,
-            "own": own.as_dict(),
+            "own": asdict(own),
             "places": kept,
         },
     }
@@ -192,7 +188,7 @@ def unseal(sealed: Any, arguments: State, rank: int, size: int, *, pad: bool) ->
             f"`state` was taken with `seed` {at.seed!r} on rank {rank}, but here it "
             f"is {arguments['seed']!r}; make the loader with the same arguments."
         )
-    mine = {**ranks, "rank": rank, "own": at.as_dict()}
+    mine = {**ranks, "rank": rank, "own": asdict(at)}
     return {**position, **_buffer_position(at), "ranks": mine}
 
 

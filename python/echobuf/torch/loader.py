@@ -216,7 +216,7 @@ class EchoLoader(_EchoLoader):
         self._check_open()
         if self._ranks is None:
             return super().__iter__()
-        from echobuf.ranks.rendezvous import LoaderCallbacks
+        from echobuf.ranks.agreement import LoaderCallbacks
 
         try:
             epoch = cast("EpochIterator", super().__iter__())
