@@ -17,7 +17,7 @@ from serve_data import NAME, Numbers
 
 from echobuf import CapacityError, OptionError, serve
 from echobuf.serve import address, client, protocol, server_loop
-from echobuf.serve.adoption import Adoption
+from echobuf.serve.server_loop import Adoption
 from helpers import until
 
 VERSION = protocol.VERSION
@@ -223,6 +223,7 @@ ATTACHED = {
     "seat": [0, 1],
     "lease_s": 1.0,
     "example": "",
+    "spec": "",
     "length": None,
     "window": 3,
     "spilled": False,

@@ -6,8 +6,8 @@ every fresh example from the same memory. See docs/serve.md.
 
 from echobuf.serve.attached import Attached
 from echobuf.serve.client import names, status
+from echobuf.serve.protocol import Job, Status
 from echobuf.serve.server import Server
-from echobuf.serve.status import Job, Status
 
 __all__ = ["Attached", "Job", "Server", "Status", "attach", "names", "status"]
 

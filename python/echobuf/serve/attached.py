@@ -71,7 +71,7 @@ class Attached(Closing):
         self.name = connection.name
         self.job = connection.job
         self.spec = connection.spec.tree
-        self._length = connection.length
+        self._length = connection.info.length
         # Held by the loader alone once it has begun: dropping that detaches the job.
         self._connection: Connection | None = connection
         self._held = weakref.ref(connection)

@@ -5,45 +5,32 @@ from __future__ import annotations
 import errno
 import socket
 import time
+from typing import Any, get_type_hints
 
 from echobuf.errors import EchobufError, OptionError
 from echobuf.serve import address, protocol
-from echobuf.serve.protocol import VERSION
-from echobuf.serve.status import Job, Status
+from echobuf.serve.protocol import VERSION, Job, ServerInfo, Status
 
 _TRY_S = 0.1
 _SILENT_S = 5.0
 """Seconds of silence after which a server is reported as not answering."""
-
-Kinds = dict[str, type | tuple[type, ...]]
-
-_ATTACHED: Kinds = {
-    "seat": list,
-    "lease_s": (int, float),
-    "example": str,
-    "length": (int, type(None)),
-    "window": int,
-    "spilled": bool,
-    "payload_bytes": (int, type(None)),
-}
 
 
 class _BusyError(ConnectionError):
     """An error for a server that is out of threads or descriptors; worth a retry."""
 
 
-def attach(
-    name: str, job: str, timeout: float
-) -> tuple[socket.socket, protocol.Message, list[int]]:
+Attached = tuple[socket.socket, list[int], ServerInfo, list[int]]
+"""The connection, the job's seat, the server, descriptors of its header and slots."""
+
+
+def attach(name: str, job: str, timeout: float) -> Attached:
     """Attach a job to a server.
 
     Args:
         name: of the server.
         job: name of the job.
         timeout: seconds to wait for the server to start.
-
-    Returns:
-        The connection, the server's answer, and descriptors of its header and slots.
 
     Raises:
         OptionError: there is no such server within the time, it does not answer, or it
@@ -62,15 +49,15 @@ def attach(
             time.sleep(_TRY_S)
 
 
-def _try_attach(
-    name: str, job: str, end: float
-) -> tuple[socket.socket, protocol.Message, list[int]]:
+def _try_attach(name: str, job: str, end: float) -> Attached:
     connection = _connect(name, end)
     files: list[int] = []
     try:
         protocol.send(connection, {"version": VERSION, "what": "attach", "job": job})
         answer, files = _answer(connection, name, end)
-        _check(answer, _ATTACHED)
+        kinds = get_type_hints(ServerInfo)
+        _check(answer, {"seat": list, **kinds})
+        said: dict[str, Any] = {key: answer.get(key) for key in kinds}
         if len(files) != 2:
             raise protocol.MessageError("no descriptors came")
         connection.settimeout(None)
@@ -80,7 +67,7 @@ def _try_attach(
         if isinstance(error, protocol.MessageError):
             raise address.stranger(name, error) from None
         raise
-    return connection, answer, files
+    return connection, answer["seat"], ServerInfo(**said), files
 
 
 def resume(
@@ -107,7 +94,7 @@ def resume(
     return connection
 
 
-def ask(name: str, what: str, kinds: Kinds) -> protocol.Message:
+def ask(name: str, what: str, kinds: dict[str, Any]) -> protocol.Message:
     """Send a request to a server, and return its answer.
 
     Args:
@@ -178,7 +165,7 @@ def _next(
     raise OptionError(str(answer["error"]))
 
 
-def _check(answer: protocol.Message, kinds: Kinds) -> None:
+def _check(answer: protocol.Message, kinds: dict[str, Any]) -> None:
     for key, kind in kinds.items():
         if not isinstance(answer.get(key), kind):
             raise protocol.MessageError(f"its answer has no {key!r}")
@@ -206,7 +193,7 @@ def status(name: str) -> Status:
 
     Examples:
         >>> with echobuf.serve.Server(range(6), "numbers", window=6):
-        ...     status = echobuf.serve.status("numbers")
+        ...     status = echobuf.serve.protocol("numbers")
         >>> status.name, status.running, status.jobs
         ('numbers', False, ())
     """

@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 import weakref
+from dataclasses import dataclass
 
 from echobuf import _core
 from echobuf.errors import (
@@ -43,10 +44,7 @@ class Connection:
     Attributes:
         slot: the job's seat: heartbeats, epochs, and slots to borrow.
         spec: structure of an example.
-        length: fresh examples an epoch, or None if unknown.
-        window: the largest window that a job may have.
-        spilled: True if the slots are in a file on a disk.
-        payload_bytes: the largest that the job may have, for ragged leaves; or None.
+        info: the server's properties.
         buffer: weak reference to the buffer over the slots; None before it is made.
 
     Raises:
@@ -61,14 +59,15 @@ class Connection:
         self.name = address.check_name(name)
         self.job = job or f"process-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.buffer: weakref.ref[LoaderBuffer] | None = None
-        connection, answer, files = client.attach(self.name, self.job, timeout)
+        attached = client.attach(self.name, self.job, timeout)
+        connection, seat, self.info, files = attached
         self._files = _SharedFiles(files)
         try:
-            seat, holder = answer["seat"]
-            self.slot = self._take_slot(seat, holder, answer["lease_s"])
+            place, holder = seat
+            self.slot = self._take_slot(place, holder)
             try:
-                self.spec: ExampleSpec = protocol.unpack(answer["example"])
-                self._description = self.spec.describe()
+                self.spec: ExampleSpec = protocol.unpack(self.info.example)
+                self.spec.describe()
             except Exception as error:
                 raise SpecError(
                     f"what {name!r} serves cannot be read here: {describe(error)}. The "
@@ -77,18 +76,14 @@ class Connection:
         except BaseException:
             connection.close()
             raise
-        self.length: int | None = answer["length"]
-        self.window: int = answer["window"]
-        self.spilled: bool = answer["spilled"]
-        self.payload_bytes: int | None = answer["payload_bytes"]
         # The part that the thread holds, which must not hold this object.
         self._kept = _KeptConnection(
             self.name,
             self.job,
-            (seat, holder),
+            (place, holder),
             self.slot,
             self._files,
-            self._description,
+            self.info.spec,
             reconnect,
             connection,
         )
@@ -103,9 +98,10 @@ class Connection:
             raise
         weakref.finalize(self, self._kept.close)
 
-    def _take_slot(self, seat: int, holder: int, lease_s: float) -> _core.ClientSlot:
+    def _take_slot(self, seat: int, holder: int) -> _core.ClientSlot:
+        header, lease_s = self._files.both[0], self.info.lease_s
         try:
-            return _core.ClientSlot(self._files.both[0], seat, holder, lease_s)
+            return _core.ClientSlot(header, seat, holder, lease_s)
         except (RuntimeError, MemoryError, ValueError, TypeError) as error:
             raise unopened_error(self.name, error) from error
 
@@ -158,27 +154,23 @@ class _SharedFiles:
             weakref.finalize(self, os.close, file).atexit = False
 
 
+@dataclass(eq=False)
 class _KeptConnection:
     """The socket of a connection, reconnected on a thread when the server returns."""
 
-    def __init__(
-        self,
-        name: str,
-        job: str,
-        seat: tuple[int, int],
-        slot: _core.ClientSlot,
-        files: _SharedFiles,
-        spec: str,
-        reconnect: float,
-        connection: socket.socket,
-    ) -> None:
-        self._name, self._job, self._seat = name, job, seat
-        self._slot, self._files, self._description = slot, files, spec
-        self._reconnect = reconnect
-        self._connection = connection
+    name: str
+    job: str
+    seat: tuple[int, int]
+    slot: _core.ClientSlot
+    files: _SharedFiles
+    description: str
+    reconnect: float
+    connection: socket.socket
+    error: EchobufError | None = None
+
+    def __post_init__(self) -> None:
         self._closed = Signal()
         self._process = os.getpid()
-        self.error: EchobufError | None = None
 
     def keep(self) -> None:
         try:
@@ -187,53 +179,53 @@ class _KeptConnection:
         except EchobufError as error:
             self.error = error
         except BaseException as error:  # else the job would wait for ever
-            self.error = broken_error(self._name, error)
+            self.error = broken_error(self.name, error)
             self.error.__cause__ = error
 
     def _wait_for_disconnect(self) -> bool:
         """Wait until the socket is closed; return True once there is another."""
         with contextlib.suppress(OSError):
-            while self._connection.recv(1):
+            while self.connection.recv(1):
                 pass
-        self._connection.close()
-        end = time.monotonic() + self._reconnect
+        self.connection.close()
+        end = time.monotonic() + self.reconnect
         while not self._closed.is_set():
-            if not self._slot.is_held():
-                raise dropped_error(self._name)
-            if self._slot.reason() or self._is_over():
+            if not self.slot.is_held():
+                raise dropped_error(self.name)
+            if self.slot.reason() or self._is_over():
                 return False  # the server has ended
             try:
-                self._connection = self._resume()
+                self.connection = self._resume()
             except OptionError:  # the server refuses this job
                 raise
             except (OSError, ValueError):
                 pass
             else:
                 if self._closed.is_set():
-                    self._connection.close()
+                    self.connection.close()
                     return False
                 return True
             if time.monotonic() > end:
                 raise OptionError(
-                    f"the server {self._name!r} has gone, and did not come back within "
-                    f"{self._reconnect:g} s."
+                    f"the server {self.name!r} has gone, and did not come back within "
+                    f"{self.reconnect:g} s."
                 )
             self._closed.wait(_TRY_S)
         return False
 
     def _is_over(self) -> bool:
-        return self._slot.wait_epoch(2**62, 0.0)[0] == _core.READ_OVER
+        return self.slot.wait_epoch(2**62, 0.0)[0] == _core.READ_OVER
 
     def _resume(self) -> socket.socket:
         return client.resume(
-            self._name,
+            self.name,
             {
-                "job": self._job,
-                "seat": self._seat,
-                "session": self._slot.session().hex(),
-                "spec": self._description,
+                "job": self.job,
+                "seat": self.seat,
+                "session": self.slot.session().hex(),
+                "spec": self.description,
             },
-            self._files.both,
+            self.files.both,
         )
 
     def is_closed(self) -> bool:
@@ -243,9 +235,9 @@ class _KeptConnection:
         if os.getpid() != self._process or self._closed.is_set():
             return
         self._closed.set()
-        self._slot.detach()  # there may be no server now that would notice
+        self.slot.detach()  # there may be no server now that would notice
         with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
+            self.connection.shutdown(socket.SHUT_RDWR)
 
 
 def left_error() -> UpstreamError:

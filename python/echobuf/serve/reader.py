@@ -27,7 +27,7 @@ from echobuf.loader.upstream import UpstreamStart
 from echobuf.loader_buffer import LoaderBuffer
 from echobuf.serve import client
 from echobuf.serve.connection import Connection, broken_error, unopened_error
-from echobuf.serve.ragged_job import check_leaves, check_payload, misfit_error
+from echobuf.serve.ragged import check_leaves, check_payload, misfit_error
 
 _SLICE_S = 0.25
 
@@ -78,11 +78,11 @@ class ServerReader(Reader):
         yield self._await_epoch()
 
     def __len__(self) -> int:
-        if self._connection.length is None:
+        if self._connection.info.length is None:
             raise TypeError(
                 f"the server {self._connection.name!r} does not know its length"
             )
-        return self._connection.length
+        return self._connection.info.length
 
     def _await_epoch(self) -> ServerEpoch:
         slot = self._connection.slot
@@ -165,16 +165,16 @@ class ServerReader(Reader):
             CapacityError: the slots cannot be mapped.
         """
         assert self._epoch is not None
-        if arguments["window"] > self._connection.window:
+        most = self._connection.info.window
+        if arguments["window"] > most:
             raise OptionError(
                 f"`window` is {arguments['window']:,}, and the server "
-                f"{self._connection.name!r} is for windows of "
-                f"{self._connection.window:,} at most; make it smaller, or `window` of "
-                "the server larger."
+                f"{self._connection.name!r} is for windows of {most:,} at most; make "
+                "it smaller, or `window` of the server larger."
             )
         check_leaves(spec, self._connection)
         on_device = arguments["device"] != "cpu"
-        if on_device and self._connection.spilled:
+        if on_device and self._connection.info.spilled:
             raise OptionError(
                 f"`device` is {arguments['device']!r}, and the server keeps examples "
                 "on a disk, from which a device cannot read: leave `spill` of the "
@@ -323,7 +323,3 @@ class ServerFeeder(Feeder):
                 # A closed buffer, or one without its device, has its own error.
                 with contextlib.suppress(ClosedError, DeviceError):
                     self._buffer.fail(error)
-
-
-def _identity(item: object) -> object:
-    return item

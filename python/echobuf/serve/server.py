@@ -25,10 +25,9 @@ from echobuf.option_table import MAX_WINDOW
 from echobuf.options import check_each, check_options, defaults_of
 from echobuf.resources import Closing, DaemonThread, Signal, enough
 from echobuf.serve import address
-from echobuf.serve.adoption import Adoption
-from echobuf.serve.protocol import ExampleSpec, Message
+from echobuf.serve.protocol import ExampleSpec, Message, ServerInfo, pack
 from echobuf.serve.ragged import LARGEST, check_serving
-from echobuf.serve.server_loop import ServerInfo, ServerLoop
+from echobuf.serve.server_loop import Adoption, ServerLoop
 from echobuf.serve.shared_ring import (
     SharedRing,
     allocate,
@@ -208,13 +207,13 @@ class Server(Closing):
 
     def _info(self, spec: ExampleSpec) -> ServerInfo:
         return ServerInfo(
-            self.name,
-            spec,
-            self._upstream.count(),
-            self._options.window,
-            self._lease_s,
-            self._ring.is_spilled(),
-            self._options.payload_bytes,
+            example=pack(spec),
+            spec=spec.describe(),
+            length=self._upstream.count(),
+            window=self._options.window,
+            lease_s=self._lease_s,
+            spilled=self._ring.is_spilled(),
+            payload_bytes=self._options.payload_bytes,
         )
 
     def _make_ring(self, spec: ExampleSpec, adoption: Adoption) -> SharedRing:

@@ -1,4 +1,4 @@
-"""The loop of a server that accepts jobs, and answers their requests."""
+"""The loop of a server that accepts jobs, old ones too, and answers their requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,36 +16,12 @@ from echobuf import _core
 from echobuf.errors import CapacityError, EchobufError, OptionError, describe
 from echobuf.resources import Signal, track
 from echobuf.serve import address, protocol
-from echobuf.serve.protocol import ExampleSpec, Message
-from echobuf.serve.status import Job, Status
+from echobuf.serve.protocol import Job, Message, ServerInfo, Status, close_files
 
 _RATE_S = 0.5
 _REQUEST_TIMEOUT_S = 5.0  # to receive a request, and to send an answer
 _WAIT_MESSAGE_S = 1.0  # between messages to jobs that wait for the first example
 _ACCEPT_RETRY_S = 0.1  # after a connection could not be accepted
-
-
-@dataclass(frozen=True)
-class ServerInfo:
-    """The properties of a server that a job gets when it attaches.
-
-    Attributes:
-        name: of the server.
-        spec: of an example.
-        length: fresh examples an epoch, or None if unknown.
-        window: the largest window that a job may have.
-        lease_s: seconds without a heartbeat after which a job is dropped.
-        spilled: True if examples are kept on a disk.
-        payload_bytes: the largest that a job may have, for ragged leaves; or None.
-    """
-
-    name: str
-    spec: ExampleSpec
-    length: int | None
-    window: int
-    lease_s: float
-    spilled: bool
-    payload_bytes: int | None = None
 
 
 class ServerLoop:
@@ -211,19 +187,10 @@ class ServerLoop:
                 self._marker.note(self.ring.session().hex())
             seat = self._assign_seat(job)
             self._jobs[seat] = job, process
-            info = self._info
             with contextlib.suppress(OSError):  # the job has gone again
                 protocol.send(
                     connection,
-                    {
-                        "seat": seat,
-                        "lease_s": info.lease_s,
-                        "example": protocol.pack(info.spec),
-                        "length": info.length,
-                        "window": info.window,
-                        "spilled": info.spilled,
-                        "payload_bytes": info.payload_bytes,
-                    },
+                    {"seat": seat, **asdict(self._info)},
                     (self.ring.header_fd(), self.ring.memory_fd()),
                 )
         self._wait_for_disconnect(connection, seat)
@@ -305,7 +272,7 @@ class ServerLoop:
             name=self._name,
             process=os.getpid(),
             version=protocol.VERSION,
-            spec=self._info.spec.describe(),
+            spec=self._info.spec,
             epoch=max(0, begun - 1) if begun > ended else begun,
             running=begun > ended,
             published=published,
@@ -332,3 +299,59 @@ def has_gone(connection: socket.socket) -> bool:
         return True
     finally:
         connection.settimeout(before)
+
+
+# ---- the memory of the last server of a name, which its jobs share
+
+
+class Adoption:
+    """Takes the memory of the last server from the first job that reconnects.
+
+    Args:
+        session: of the last server; None if there was none whose jobs may come.
+
+    Attributes:
+        adopted: the first message of that job, and descriptors of the memory; None
+            before one has come.
+    """
+
+    def __init__(self, session: str | None) -> None:
+        self._session = session
+        self.adopted: tuple[Message, list[int]] | None = None
+        self._has_adopted = Signal()
+        self._lock = threading.Lock()
+        self._is_open = True
+
+    def offer(self, message: Message, files: list[int]) -> None:
+        """Take the memory that a job shares, on its thread, unless it is too late."""
+        with self._lock:
+            if not self._is_open or self.adopted is not None or len(files) != 2:
+                return
+            if message["session"] != self._session:  # of a server before the last
+                return
+            if not isinstance(message["spec"], str):
+                raise TypeError("no spec")
+            own: list[int] = []
+            try:
+                for file in files:
+                    own.append(os.dup(file))
+            except OSError:
+                close_files(own)
+                raise CapacityError("no file descriptor is left") from None
+            self.adopted = message, own
+            self._has_adopted.set()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for a job's memory; return whether it has come."""
+        return self._has_adopted.wait(timeout)
+
+    def stop(self) -> None:
+        """Take nothing from now on."""
+        with self._lock:
+            self._is_open = False
+
+    def close(self) -> None:
+        """Take nothing from now on, and close the descriptors of what was taken."""
+        self.stop()
+        for file in self.adopted[1] if self.adopted is not None else ():
+            os.close(file)
