@@ -183,7 +183,7 @@ void mark_doubled(std::vector<Stage>& stages) {
   }
 }
 
-/// Lets images share memory, one after another, as `transforms/program.py` does.
+/// Lets images share memory, one after another, as `transforms/lowering.py` does.
 std::vector<Stage> sharing(std::vector<Stage> stages) {
   std::map<std::int32_t, std::size_t> last_read;
   std::set<std::int32_t> whole;

@@ -11,7 +11,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from echobuf._installed import __version__, get_include
-from echobuf.batch_info import BatchInfo
 from echobuf.buffer import EchoBuffer
 from echobuf.errors import (
     CapacityError,
@@ -30,7 +29,7 @@ from echobuf.errors import (
 )
 from echobuf.field import Field
 from echobuf.progress import set_progress
-from echobuf.ragged import Packed, Padded, Ragged
+from echobuf.ragged import BatchInfo, Packed, Padded, Ragged
 from echobuf.stats import Stats
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Nodes in the structure of items: the caller's containers, and what JAX knows.
+"""The caller's classes in items: containers, which become nodes, and arrays.
 
 A container is only ever made of arrays, since its class may look at what it is given;
 what stands for arrays is in an `echobuf.spec.StandIns`.
@@ -16,12 +16,16 @@ from collections import UserDict, UserList
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from echobuf import hints
+from echobuf.errors import warn_caller
 from echobuf.field import Field
-from echobuf.trees import NAMESPACE, OF_JAX, StandIns, flatten
+from echobuf.trees import NAMESPACE, OF_JAX, StandIns, flatten, flatten_with_paths
 
 if TYPE_CHECKING:
     import optree
+
 
 _registering = threading.Lock()
 _registered: set[type] = set()  # by their own class, not by JAX
@@ -286,3 +290,56 @@ def _entry(key: Any) -> Any:
         if hasattr(key, name):
             return getattr(key, name)
     return key
+
+
+# ---- arrays of derived classes, whose attributes (units, say) batches do not have
+
+
+def warn_of_lost(item: Any, what: str) -> None:
+    """Warn of each class of arrays in an item whose attributes are lost.
+
+    Args:
+        item: an example or a batch.
+        what: its name in the warning.
+    """
+    known: set[type] = set()
+    paths, leaves, _ = flatten_with_paths(item)
+    for leaf, path in zip(leaves, paths, strict=True):
+        if type(leaf) not in known and (names := _lost(leaf)):
+            known.add(type(leaf))
+            plain = "np.asarray(x)"
+            if not isinstance(leaf, np.ndarray):
+                plain = "x.as_subclass(torch.Tensor)"
+            warn_caller(
+                f"`{what}{path}` is of type {type(leaf).__name__}, with "
+                f"{', '.join(names)}, which batches do not have: their arrays are "
+                "plain. Yield what is needed of that as a leaf of its own; and a plain "
+                f"array, `{plain}`, to be without this warning."
+            )
+
+
+def _lost(leaf: Any) -> list[str]:
+    """Return the attributes that a subclass of arrays or tensors adds, in words."""
+    if type(leaf) is np.ndarray or isinstance(leaf, np.memmap | np.ma.MaskedArray):
+        return []
+    if not isinstance(leaf, np.ndarray) and not hints.is_of(leaf, "torch", "Tensor"):
+        return []
+    kind = type(leaf)
+    if kind.__module__.partition(".")[0] == "torch":  # `Tensor`, `Parameter`
+        return []
+    return [
+        _show(name.lstrip("_") if hasattr(kind, name.lstrip("_")) else name, value)
+        for name, value in getattr(leaf, "__dict__", {}).items()
+        if not _is_empty(value)
+    ]
+
+
+def _is_empty(value: Any) -> bool:
+    is_container = isinstance(value, Mapping | list | tuple | set)
+    return value is None or value is False or (is_container and not value)
+
+
+def _show(name: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"`{name}` ({', '.join(map(str, value))})"
+    return f"`{name}`"

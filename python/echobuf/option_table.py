@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from echobuf.arguments import check_device, check_factor
-from echobuf.option import Differs, Option
-from echobuf.option_checks import (
+from echobuf.option import (
     Check,
+    Differs,
+    Option,
     anything,
     boolean,
     choice,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -138,3 +139,25 @@ class OutputSpec:
             f"{leaf}: [{', '.join(chain)}]" for leaf, chain in self.chains.items()
         )
         return f", transform={{{chains}}} -> {describe(self.spec)}"
+
+
+# ---- operations of the caller's in C++, `transforms.Custom`, as kernels include them
+
+
+@dataclass(frozen=True)
+class CustomSource:
+    """An operation that is a struct in a header.
+
+    Attributes:
+        header: the file.
+        digest: of all headers that it is compiled from.
+        literal: returns the struct with settings, which are its bytes, in C++.
+    """
+
+    header: Path
+    digest: str
+    literal: Callable[[bytes], str]
+
+
+sources: dict[int, CustomSource] = {}
+"""The operations that were compiled for the host, by the addresses of their tables."""

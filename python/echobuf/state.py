@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import zlib
@@ -9,7 +10,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from echobuf import selection_state
 from echobuf.errors import StateError
 from echobuf.option import BUFFER
 from echobuf.options import Options, options_of
@@ -134,7 +134,9 @@ def position_of(checkpoint: State) -> State:
         if key not in ("epoch", "fresh_offset", "epoch_done")
     }
     if "selection" in position:
-        position["selection"] = selection_state.written(position["selection"])
+        selection = position["selection"]
+        marks = base64.b85encode(zlib.compress(selection["marks"])).decode()
+        position["selection"] = {**selection, "marks": marks}
     return {
         "epoch": checkpoint["epoch"],
         "fresh_offset": checkpoint["fresh_offset"],
@@ -336,8 +338,17 @@ def as_checkpoint(position: State) -> State | None:
         **position["position"],
     }
     if "selection" in checkpoint:
-        checkpoint["selection"] = selection_state.read(checkpoint["selection"])
+        checkpoint["selection"] = _read_selection(checkpoint["selection"])
     return checkpoint
+
+
+def _read_selection(selection: State) -> State:
+    """Return which examples a pass leaves out, whose marks are text in a state."""
+    try:
+        marks = zlib.decompress(base64.b85decode(selection["marks"]))
+        return {**selection, "marks": marks}
+    except (zlib.error, ValueError, AttributeError, TypeError, KeyError) as error:
+        raise StateError(f"`state` is damaged: {error}.") from None
 
 
 def checksum_of(state: Mapping[str, Any]) -> int | None:

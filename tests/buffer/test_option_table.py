@@ -11,8 +11,7 @@ import pytest
 import echobuf
 import written_options
 from echobuf import EchoBuffer, EchoLoader, Field
-from echobuf.option import Option
-from echobuf.option_checks import integer
+from echobuf.option import Option, integer
 from echobuf.option_table import OptionTable
 
 pytestmark = pytest.mark.host

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from echobuf import _core
 from echobuf.errors import CapacityError, DeviceError
-from echobuf.ragged_out import RaggedOut
+from echobuf.out import RaggedOut
 
 AnyCore = _core.Buffer | _core.DeviceBuffer | _core.RaggedDeviceBuffer
 """A native buffer."""

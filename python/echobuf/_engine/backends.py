@@ -12,9 +12,8 @@ from echobuf._engine import ragged
 from echobuf.errors import CapacityError, OptionError, SpecError
 from echobuf.field import core_leaf
 from echobuf.options import Options
-from echobuf.out import Array, OutArrays
+from echobuf.out import Array, OutArrays, RaggedOut, memory_of
 from echobuf.output_spec import OutputSpec
-from echobuf.ragged_out import RaggedOut, memory_of
 from echobuf.resources import enough_threads
 from echobuf.spec import Spec
 

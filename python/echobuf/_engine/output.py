@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from echobuf import _core
-from echobuf.batch_info import BatchInfo
 from echobuf.errors import OptionError
 from echobuf.field import Field
 from echobuf.output_spec import BatchFunction, OutputSpec
+from echobuf.ragged import BatchInfo
 from echobuf.spec import Spec, make_spec
 from echobuf.trees import NAMESPACE
 

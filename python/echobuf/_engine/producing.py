@@ -16,7 +16,7 @@ from echobuf._engine.versions import Versions, check_versions, other_count
 from echobuf._engine.waits import show_full, waits_for_itself
 from echobuf.errors import CapacityError, ClosedError, OptionError, SpecError
 from echobuf.field import is_ragged
-from echobuf.metadata import warn_of_lost
+from echobuf.nodes import warn_of_lost
 from echobuf.progress import current, watching
 from echobuf.spec import Spec, as_array
 from echobuf.trees import stand_for

@@ -14,8 +14,8 @@ from echobuf.cuda.device import device_error, fork_error, is_out_of_memory, open
 from echobuf.errors import CapacityError, DeviceError
 from echobuf.field import core_leaf
 from echobuf.options import Options
+from echobuf.out import RaggedOut
 from echobuf.output_spec import OutputSpec
-from echobuf.ragged_out import RaggedOut
 from echobuf.resources import enough_threads
 from echobuf.spec import Spec
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from echobuf import _core
-from echobuf.custom_sources import CustomSource, sources
+from echobuf.output_spec import CustomSource, sources
 
 DRAW_KERNELS = (
     "echobuf_draw",

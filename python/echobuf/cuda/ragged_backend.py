@@ -16,8 +16,8 @@ from echobuf.cuda.backend import CudaBackend
 from echobuf.cuda.device import device_error
 from echobuf.errors import OptionError
 from echobuf.field import Field, is_ragged, row_shape
+from echobuf.out import Layout, memory_of
 from echobuf.ragged import Padded, Ragged
-from echobuf.ragged_out import Layout, memory_of
 from echobuf.spec import Spec, make_spec
 
 _SHAPES = 64  # of the caller's arrays, whose checks are made once

@@ -18,7 +18,7 @@ from echobuf.loader.upstream import (
     UpstreamStart,
     begin_upstream,
 )
-from echobuf.metadata import warn_of_lost
+from echobuf.nodes import warn_of_lost
 from echobuf.resources import Signal, enough
 from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec
 from echobuf.serve.ragged import RaggedServing, most_ahead

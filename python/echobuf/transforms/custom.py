@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from echobuf._installed import get_include
-from echobuf.custom_sources import CustomSource, sources
 from echobuf.errors import OptionError, message, shorten
 from echobuf.field import Field
-from echobuf.output_spec import BatchFunction
+from echobuf.output_spec import BatchFunction, CustomSource, sources
 from echobuf.progress import watching
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.operation import Operation
