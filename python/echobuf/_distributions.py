@@ -75,12 +75,7 @@ def explain_missing(error: ImportError) -> str:
 
 
 def explain_mixed(python: str, core: str) -> str:
-    """Return what to do where files of two versions are mixed.
-
-    Args:
-        python: the version of the Python files.
-        core: that of `_core`.
-    """
+    """Return what to do where files of two versions are mixed."""
     begin = (
         f"the Python files of echobuf in {_FOLDER} are of version {python}, and its "
         f"native code echobuf._core is of {core}."

@@ -102,11 +102,7 @@ class LoaderBuffer(EchoBuffer):
     # ---- drawing
 
     def next_within(self, seconds: float | None) -> Any:
-        """Return the next batch as `next_batch` does; None if none comes in time.
-
-        Args:
-            seconds: to wait for upstream at most; not checked.
-        """
+        """Return the next batch as `next_batch` does; None if none comes in time."""
         leaves = self._draws.next(seconds)
         if isinstance(leaves, list):
             return self._unflatten(leaves)

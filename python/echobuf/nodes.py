@@ -296,12 +296,7 @@ def _entry(key: Any) -> Any:
 
 
 def warn_of_lost(item: Any, what: str) -> None:
-    """Warn of each class of arrays in an item whose attributes are lost.
-
-    Args:
-        item: an example or a batch.
-        what: its name in the warning.
-    """
+    """Warn of each class of arrays in an item whose attributes are lost."""
     known: set[type] = set()
     paths, leaves, _ = flatten_with_paths(item)
     for leaf, path in zip(leaves, paths, strict=True):

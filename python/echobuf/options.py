@@ -34,11 +34,6 @@ def check_each(
 ) -> dict[str, Any]:
     """Return the values of an owner's options, each checked by itself.
 
-    Args:
-        given: the arguments.
-        owner: that they are for.
-        beside: whose options are left out.
-
     Raises:
         OptionError: an argument is out of range; the message names it.
     """
@@ -84,9 +79,6 @@ class Options(OptionTable):
     """The arguments of an `EchoBuffer`, checked: each attribute is one's value.
 
     `factor` is None for "auto", and `batch_size` 1 where it is left out.
-
-    Args:
-        values: of the options of a buffer, by name.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -161,11 +153,7 @@ class Options(OptionTable):
             yield name, row, getattr(self, name)
 
     def show_size(self, batch_size: int | None) -> str:
-        """Return what a batch holds, for `repr`.
-
-        Args:
-            batch_size: as far as it is known.
-        """
+        """Return what a batch holds, for `repr`."""
         if self.whole_batches:
             return ""
         if self.max_rows is not None:

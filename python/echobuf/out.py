@@ -31,11 +31,7 @@ class OutArrays:
         self._lead = lead
 
     def check(self, leaves: list[Any]) -> list[Array]:
-        """Return the leaves as plain writable arrays that share the caller's memory.
-
-        Args:
-            leaves: in the order of the spec.
-        """
+        """Return the leaves as plain writable arrays that share the caller's memory."""
         arrays: list[Array] = []
         paths = self._spec.paths
         for leaf, field, path in zip(leaves, self._spec.fields, paths, strict=True):
@@ -242,12 +238,7 @@ class RaggedOut:
         )
 
     def refusal_of_replay(self, rows: list[int], needed: list[int]) -> SpecError:
-        """Return the error for a batch that a captured draw has no room for.
-
-        Args:
-            rows: of each leaf of the graph, what it has room for.
-            needed: the rows of the next batch.
-        """
+        """Return the error for a batch that a captured draw has no room for."""
         text = self._too_few_rows(rows, needed, "out", "had, as it was captured,")
         return SpecError(
             f"{text} Nothing is lost: draw this batch with `next_batch` outside the "

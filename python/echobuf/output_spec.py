@@ -20,19 +20,12 @@ _FORMS = (Ragged, Padded, Packed)
 
 @dataclass(frozen=True)
 class BatchFunction:
-    """A function on a leaf of whole batches, and the field that it must return.
+    """A function on a leaf of whole batches, and the field that it must return."""
 
-    Attributes:
-        function: the caller's.
-        shown: its name in messages.
-        name: the leaf's name in messages.
-        field: of one example of its result.
-    """
-
-    function: Callable[[Any], Any]
-    shown: str
-    name: str
-    field: Field
+    function: Callable[[Any], Any]  # the caller's
+    shown: str  # its name in messages
+    name: str  # the leaf's name in messages
+    field: Field  # of one example of its result
 
     def with_dtype(
         self, convert: Callable[[np.dtype[Any]], np.dtype[Any]]
@@ -109,26 +102,21 @@ def _count(leaf: Any) -> int:
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """The specification of batches: their leaves, and how each is made.
+    """The specification of batches: their leaves, and how each is made."""
 
-    Attributes:
-        spec: of one example (of one whole batch) as batches have it.
-        drawn: the same before functions on whole batches.
-        plans: of each leaf: its field of the record, and the plan of its chain; None:
-            the field as it is.
-        rows: of each leaf that is made of a ragged one: the plan of its chain. None:
-            the field as it is, or `plans` says how.
-        functions: of each leaf: functions on whole batches.
-        chains: the chains in words, by leaf; empty if there are none.
-        numbers: of the operations of chains in random draws, by leaf.
-    """
-
-    spec: Spec
-    drawn: Spec
+    spec: Spec  # of one example (of one whole batch) as batches have it
+    drawn: Spec  # the same before functions on whole batches
+    # Of each leaf: its field of the record, and the plan of its chain; None: the field
+    # as it is
     plans: tuple[tuple[int, _core.ChainPlan | None], ...]
+    # Of each leaf that is made of a ragged one: the plan of its chain. None: the field
+    # as it is, or `plans` says how.
     rows: tuple[_core.RowsPlan | None, ...]
+    # Of each leaf: functions on whole batches
     functions: tuple[tuple[BatchFunction, ...], ...]
+    # The chains in words, by leaf; empty if there are none
     chains: dict[str, list[str]]
+    # Of the operations of chains in random draws, by leaf
     numbers: dict[str, list[int]]
 
     def show(self) -> str:
@@ -146,16 +134,11 @@ class OutputSpec:
 
 @dataclass(frozen=True)
 class CustomSource:
-    """An operation that is a struct in a header.
+    """An operation that is a struct in a header."""
 
-    Attributes:
-        header: the file.
-        digest: of all headers that it is compiled from.
-        literal: returns the struct with settings, which are its bytes, in C++.
-    """
-
-    header: Path
-    digest: str
+    header: Path  # the file
+    digest: str  # of all headers that it is compiled from
+    # Returns the struct with settings, which are its bytes, in C++
     literal: Callable[[bytes], str]
 
 

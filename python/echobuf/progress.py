@@ -89,12 +89,7 @@ def slice_s() -> float | None:
 
 
 class Wait:
-    """A wait of one kind, which is reported once it lasts.
-
-    Args:
-        kind: lines of one kind have `every_s` seconds in between.
-        begun_s: seconds that it has lasted already.
-    """
+    """A wait of one kind, which is reported once it lasts."""
 
     def __init__(self, kind: str, begun_s: float = 0.0) -> None:
         self._kind = kind
@@ -119,13 +114,7 @@ class Wait:
 def watching(
     kind: str, describe: Callable[[], str], begun_s: float = 0.0
 ) -> AbstractContextManager[None]:
-    """Return a context whose block is a wait that a thread reports.
-
-    Args:
-        kind: as of a `Wait`.
-        describe: as of `Wait.tick`; called on the thread.
-        begun_s: as of a `Wait`.
-    """
+    """Return a context whose block is a wait that a thread reports."""
     if current.slice_s is None:
         return contextlib.nullcontext()
     return _Watch(Wait(kind, begun_s), describe, current.slice_s)
@@ -148,15 +137,7 @@ class _Watch(AbstractContextManager[None]):
 
 
 class _Watcher:
-    """The part of a watch that its thread holds.
-
-    Args:
-        wait: that is watched.
-        describe: returns what is waited for.
-        slice_s: seconds between two looks at it.
-        over: set at its end.
-        watch: gone without that where Ctrl-C came in between.
-    """
+    """The part of a watch that its thread holds."""
 
     def __init__(
         self,

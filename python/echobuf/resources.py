@@ -68,9 +68,6 @@ class SharedGenerator(Uncopied, Iterator[Any]):
     Each item goes to one of them: a generator itself raises `ValueError` in a thread
     that asks while another one is in it. An error of echobuf that ends the generator is
     raised by every later call, for a generator raises it once.
-
-    Args:
-        items: the generator, which ends with this.
     """
 
     _called = "an iterator of an EchoLoader"
@@ -172,11 +169,7 @@ class Signal:
         self._pass_on()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set; return whether it is.
-
-        Args:
-            timeout: seconds to wait at most.
-        """
+        """Wait until it is set; return whether it is."""
         end = None if timeout is None else time.monotonic() + timeout
         while not self._is_set:
             left = _SLICE_S if end is None else min(_SLICE_S, end - time.monotonic())
@@ -199,11 +192,6 @@ class DaemonThread(threading.Thread):
     marks a running thread as ended: `is_alive` is false from then on, and `join`
     returns at once. One that is raised in `Thread.start` may keep the thread from
     calling its target for ever: that thread counts as not alive.
-
-    Args:
-        target: called on the thread.
-        args: its arguments, which go when it returns.
-        name: of the thread.
     """
 
     def __init__(

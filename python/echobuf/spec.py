@@ -34,17 +34,12 @@ _NUMBERS = {"?", *"bBhHiIlLqQnN", *"efd", "Zf", "Zd"}
 
 @dataclass(frozen=True)
 class Spec:
-    """The structure, paths and fields of one example (or one whole batch).
+    """The structure, paths and fields of one example (or one whole batch)."""
 
-    Attributes:
-        treespec: the structure.
-        fields: the leaves, in the order of the structure.
-        paths: where in the structure, such as `['image']`; messages put the name of
-            the whole before it.
-    """
-
-    treespec: optree.PyTreeSpec
-    fields: tuple[Field, ...]
+    treespec: optree.PyTreeSpec  # the structure
+    fields: tuple[Field, ...]  # the leaves, in the order of the structure
+    # Where in the structure, such as `['image']`; messages put the name of the whole
+    # before it
     paths: tuple[str, ...]
 
     @property
@@ -146,15 +141,7 @@ def first_arrays(
     what: str,
     read: Callable[[Any, str], Any] = as_first_array,
 ) -> list[Any]:
-    """Return the leaves of the first item as arrays.
-
-    Args:
-        item: the first.
-        leaves: of the item, perhaps read already.
-        paths: of the leaves.
-        what: the name of the item in an error.
-        read: returns the array of a leaf, given its name.
-    """
+    """Return the leaves of the first item as arrays."""
     arrays: list[Any] = []
     errors: list[tuple[str, object, SpecError]] = []
     for leaf, path in zip(leaves, paths, strict=True):
@@ -201,12 +188,7 @@ def of_all_leaves(errors: list[tuple[str, object, SpecError]]) -> SpecError:
 
 
 def refuse_dtypes(framework: str, lacking: dict[str, np.dtype[Any]]) -> None:
-    """Raise `SpecError` for leaves whose dtypes a framework lacks, if there are any.
-
-    Args:
-        framework: its name in the error.
-        lacking: the dtype of each such leaf, by the leaf's path.
-    """
+    """Raise `SpecError` for leaves whose dtypes a framework lacks, if there are any."""
     errors: list[tuple[str, object, SpecError]] = []
     for path, dtype in lacking.items():
         name = f"example{path}"

@@ -47,18 +47,13 @@ _LEARNT = (
 
 @dataclass(frozen=True)
 class UpstreamState:
-    """A checkpoint of upstream, between two items.
+    """A checkpoint of upstream, between two items."""
 
-    Attributes:
-        offset: fresh examples that it had yielded in the epoch; None at the end of the
-            epoch before.
-        encoded: its state, and what belongs to it, as JSON holds it.
-        place: the rank of the process and the number of ranks.
-    """
-
+    # Fresh examples that it had yielded in the epoch; None at the end of the epoch
+    # before
     offset: int | None
-    encoded: Any
-    place: tuple[int, int] = (0, 1)
+    encoded: Any  # its state, and what belongs to it, as JSON holds it
+    place: tuple[int, int] = (0, 1)  # the rank of the process and the number of ranks
 
     def sealed(self) -> dict[str, Any]:
         """Return the form that is kept, with a checksum of its own."""

@@ -131,13 +131,7 @@ def paths_of_none(treespec: optree.PyTreeSpec, path: str = "") -> Iterator[str]:
 
 
 def difference(tree: Any, treespec: optree.PyTreeSpec, name: str) -> str:
-    """Return how the structure of an item is another one, in a sentence, or "".
-
-    Args:
-        tree: the item.
-        treespec: the structure that it should have.
-        name: of the item.
-    """
+    """Return how the structure of an item is another one, in a sentence, or ""."""
     import optree
 
     kind: Any = treespec.type

@@ -26,28 +26,18 @@ _OR_DELETE = ", or delete this one if it is not needed"
 
 @dataclass(frozen=True)
 class Contents:
-    """The data that a cache holds.
+    """The data that a cache holds."""
 
-    Attributes:
-        identity: of the data and their preparation.
-        length: the number of items.
-    """
-
-    identity: str
-    length: int
+    identity: str  # of the data and their preparation
+    length: int  # the number of items
 
 
 @dataclass(frozen=True)
 class Directory:
-    """A directory that has the marker of this cache.
+    """A directory that has the marker of this cache."""
 
-    Attributes:
-        path: of the directory.
-        read_only: it is not writable.
-    """
-
-    path: Path
-    read_only: bool
+    path: Path  # of the directory
+    read_only: bool  # it is not writable
 
     @property
     def store(self) -> Path:
@@ -56,13 +46,7 @@ class Directory:
 
 
 def claim(directory: Any, contents: Contents) -> Directory:
-    """Check the marker of a directory; write it where the directory is new or empty.
-
-    Raises:
-        OptionError: the directory belongs to another program, has other data or another
-            version, or cannot be used.
-        CapacityError: there are too few descriptors to look.
-    """
+    """Check the marker of a directory; write it where the directory is new or empty."""
     path = Path(_check_path(directory))
     try:
         return _claim(path, contents)
@@ -193,13 +177,7 @@ def check_identity(identity: Any) -> str | None:
 
 
 def derive_identity(dataset: Any, count: int, read: Callable[[int], Any]) -> str:
-    """Return an identity where the caller gives none: from three items, as cached.
-
-    Args:
-        dataset: the source; the fingerprint of a Hugging Face dataset is part of it.
-        count: the number of items.
-        read: returns an item as it is to be cached.
-    """
+    """Return an identity where the caller gives none: from three items, as cached."""
     kind = type(dataset)
     digest = hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}".encode())
     fingerprint = getattr(dataset, "_fingerprint", None)

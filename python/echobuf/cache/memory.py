@@ -31,14 +31,6 @@ class SharedMemory:
 
     A worker gets them by fork, or by being spawned with an object that holds them. A
     copy that is made otherwise (`copy.deepcopy`, a file) has other bytes, zeroed.
-
-    Args:
-        size: in bytes.
-        fd: a file descriptor of such bytes; None: of new ones.
-
-    Attributes:
-        view: the bytes.
-        thread_lock: excludes other threads of this process.
     """
 
     def __init__(self, size: int, fd: int | None = None) -> None:
@@ -126,10 +118,6 @@ class SharedCounters:
 
     Each process counts in its slot. The slot of a process that has ended goes to
     another one, which counts on from there: the sums stay right.
-
-    Attributes:
-        memory: of the counts: for each slot its process, and that process's counts.
-        lock: excludes other threads of this process.
     """
 
     def __init__(self, names: Sequence[str]) -> None:

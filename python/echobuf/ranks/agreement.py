@@ -30,17 +30,12 @@ class RankStatus(enum.IntEnum):
 
 @dataclass
 class RankReport:
-    """A rank's report on its epoch, which the other ranks read as a list of JSON.
+    """A rank's report on its epoch, which the other ranks read as a list of JSON."""
 
-    Attributes:
-        count: batches that the rank certainly hands out; others may advance so far.
-        status: of the rank after these.
-        reason: text of a failure.
-    """
-
+    # Batches that the rank certainly hands out; others may advance so far
     count: int = 0
-    status: RankStatus = RankStatus.RUNNING
-    reason: str = ""
+    status: RankStatus = RankStatus.RUNNING  # of the rank after these
+    reason: str = ""  # text of a failure
 
 
 class Decision(enum.Enum):
@@ -83,13 +78,7 @@ def _decide_padded(behind: list[RankStatus], ranks: int) -> Decision:
 def explain_failure(
     batch: int, reports: Sequence[RankReport], members: Sequence[int]
 ) -> UpstreamError:
-    """Return the error for `Decision.FAIL`.
-
-    Args:
-        batch: the decision's.
-        reports: of all ranks.
-        members: the numbers of the ranks in the whole job.
-    """
+    """Return the error for `Decision.FAIL`."""
     reasons = []
     for report, member in zip(reports, members, strict=True):
         if report.count >= batch:
@@ -267,20 +256,13 @@ def _check_same(beginnings: list[tuple[int, dict[str, Any]]]) -> None:
 
 @dataclass
 class Agreements:
-    """The agreements of a loader's ranks: one an epoch, in the same order on all ranks.
-
-    Attributes:
-        uneven: "drop" or "pad".
-        ahead: batches that a rank draws ahead.
-        last: the agreement on the last epoch that was begun.
-        progress: of this rank in that epoch.
-    """
+    """The agreements of a loader's ranks: one an epoch, in the same order on all."""
 
     store: RankStore
-    uneven: str
-    ahead: int
-    last: Agreement | None = None
-    progress: Progress | None = None
+    uneven: str  # "drop" or "pad"
+    ahead: int  # batches that a rank draws ahead
+    last: Agreement | None = None  # the agreement on the last epoch that was begun
+    progress: Progress | None = None  # of this rank in that epoch
     _count: int = 0
 
     def begin(self) -> Agreement:
@@ -294,18 +276,15 @@ class Agreements:
 
 @dataclass(frozen=True)
 class LoaderCallbacks:
-    """Methods of a loader that an epoch calls; the loader is referenced weakly.
+    """Methods of a loader that an epoch calls; the loader is referenced weakly."""
 
-    Attributes:
-        arguments: returns the loader's; known when an epoch has begun.
-        write_length: writes the epoch's length for the other ranks.
-        take_back: undoes the beginning of an epoch that the ranks did not begin.
-        end_epoch: ends the epoch when all ranks have handed out its last batch.
-    """
-
+    # Returns the loader's; known when an epoch has begun
     arguments: Callable[[], State]
+    # Writes the epoch's length for the other ranks
     write_length: weakref.WeakMethod[Callable[[], None]]
+    # Undoes the beginning of an epoch that the ranks did not begin
     take_back: weakref.WeakMethod[Callable[[int, Any], None]]
+    # Ends the epoch when all ranks have handed out its last batch
     end_epoch: weakref.WeakMethod[Callable[[], None]]
 
 
@@ -323,12 +302,7 @@ class Rendezvous:
         self._callbacks = callbacks
 
     def __call__(self, epoch: EpochIterator) -> tuple[Agreement, Progress]:
-        """Begin the epoch on all ranks; return the agreement and this rank's progress.
-
-        Raises:
-            OptionError, StateError, UpstreamError: as `Agreement.begin`; or as a draw,
-                if upstream could not be begun here.
-        """
+        """Begin the epoch on all ranks; return the agreement and the progress here."""
         if self.agreement is None:
             self._previous = self._agreements.last
             self.agreement = self._agreements.begin()

@@ -19,16 +19,7 @@ from echobuf.ranks.store import join_group
 
 
 class RankCoordinator:
-    """A loader's part in the agreement of the ranks, from one epoch to the next.
-
-    Args:
-        group: the process group; None: all ranks.
-        uneven: "drop" or "pad".
-        ahead: batches to draw ahead.
-
-    Raises:
-        OptionError: there is no process group, or this rank is not in it.
-    """
+    """A loader's part in the agreement of the ranks, from one epoch to the next."""
 
     def __init__(self, group: Any, uneven: str, ahead: int) -> None:
         self._store = join_group(group)
@@ -65,12 +56,7 @@ class RankCoordinator:
     def write_length(
         self, length: Callable[[], EpochLength], most: Callable[[], int]
     ) -> None:
-        """Write how many batches an epoch has here, or why that is not known.
-
-        Args:
-            length: returns what the number in each epoch follows from.
-            most: returns the most that it can be.
-        """
+        """Write how many batches an epoch has here, or why that is not known."""
         rank = self._store.rank
         self._store.set(
             {
@@ -91,11 +77,7 @@ class RankCoordinator:
         return self._pick([EpochLength(*each).count_batches(epoch) for each in lengths])
 
     def max_batches(self) -> int:
-        """Return the most batches of an epoch; wait until all ranks have a loader.
-
-        Raises:
-            TypeError: it is not known on all ranks.
-        """
+        """Return the most batches of an epoch; wait until all ranks have a loader."""
         return self._pick(self._read_all("most"))
 
     def _read_all(self, prefix: str) -> list[Any]:
@@ -125,11 +107,7 @@ class RankCoordinator:
         return states.position_of(progress, self._store.rank, positions)
 
     def unseal(self, sealed: Any, arguments: State) -> State:
-        """Return the position from which this rank goes on.
-
-        Raises:
-            StateError: the state is damaged, of other arguments, or of another rank.
-        """
+        """Return the position from which this rank goes on."""
         rank, size = self._store.rank, self._store.size
         return states.unseal(sealed, arguments, rank, size, pad=self._is_padded)
 

@@ -27,17 +27,11 @@ _ENDED_STATES = ("Z", "X", "x")  # in /proc: a zombie, dead
 
 @dataclass(frozen=True)
 class Process:
-    """A process that other processes of its machine can look up.
+    """A process that other processes of its machine can look up."""
 
-    Attributes:
-        machine: the boot of the machine, and the namespace that `pid` counts in.
-        pid: the process.
-        started: clock ticks after the boot; a later process may get the same `pid`.
-    """
-
-    machine: str
-    pid: int
-    started: str
+    machine: str  # the boot of the machine, and the namespace that `pid` counts in
+    pid: int  # the process
+    started: str  # clock ticks after the boot; a later process may get the same `pid`
 
     @classmethod
     def current(cls) -> Process:

@@ -23,24 +23,18 @@ class RankPosition:
     """The position of a rank in an epoch, after a number of batches handed out.
 
     The names of the fields are keys of states and of values in the store.
-
-    Attributes:
-        batches: handed out, since the epoch was begun or resumed.
-        offset: of the oldest fresh example that the rank's buffer needs, as the buffer
-            counts them.
-        position: of the buffer in the epoch; None: at its start.
-        base: fresh examples of the shard before those that the buffer counts.
-        again: the first batch drawn from this position was handed out already; this
-            rank pads with it.
-        seed: of the loader; ranks may have different ones.
     """
 
-    batches: int
+    batches: int  # handed out, since the epoch was begun or resumed
+    # Of the oldest fresh example that the rank's buffer needs, as the buffer counts
+    # them
     offset: int
-    position: State | None
-    base: int
+    position: State | None  # of the buffer in the epoch; None: at its start
+    base: int  # fresh examples of the shard before those that the buffer counts
+    # The first batch drawn from this position was handed out already; this rank pads
+    # with it
     again: bool
-    seed: int
+    seed: int  # of the loader; ranks may have different ones
 
     @property
     def needed(self) -> int:
@@ -193,12 +187,7 @@ def unseal(sealed: Any, arguments: State, rank: int, size: int, *, pad: bool) ->
 
 
 def unseal_without_ranks(sealed: Any, arguments: State) -> State:
-    """Return the position from which a loader without `uneven` goes on.
-
-    Args:
-        sealed: the state, taken with `uneven`.
-        arguments: of the loader.
-    """
+    """Return the position from which a loader without `uneven` goes on."""
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         raise StateError(
             "`state` was taken with `uneven`, and this loader, one of several ranks, "

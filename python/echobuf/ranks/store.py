@@ -60,12 +60,7 @@ class RankStore(JsonStore):
         self._timeout = timeout
 
     def get_all(self, prefix: str, without: Collection[int] = ()) -> list[Any] | None:
-        """Return the ranks' values of `prefix/rank`; None unless each rank has set it.
-
-        Args:
-            prefix: of the keys.
-            without: ranks that are left out.
-        """
+        """Return the ranks' values of `prefix/rank`; None unless each has set it."""
         return self.read_if_set(self._keys(prefix, without))
 
     def read_all(self, prefix: str) -> list[Any]:
@@ -160,10 +155,6 @@ def join_group(
         group: of the training; None: all ranks.
         reason: for needing a process group.
         instead: the alternative to it.
-
-    Raises:
-        OptionError: there is no process group, or this rank is not in it.
-        UpstreamError: the store does not answer.
     """
     if not dist.is_available() or not dist.is_initialized():
         raise OptionError(
@@ -182,17 +173,11 @@ def join_group(
 
 @dataclass(frozen=True)
 class _JoinedGroup:
-    """A group that this process has joined.
+    """A group that this process has joined."""
 
-    Attributes:
-        store: for this group, over the connection of this process's loaders.
-        liveness: of its ranks.
-        timeout: of collectives, in seconds.
-    """
-
-    store: Any
-    liveness: Liveness
-    timeout: float
+    store: Any  # for this group, over the connection of this process's loaders
+    liveness: Liveness  # of its ranks
+    timeout: float  # of collectives, in seconds
 
 
 # Under the default store: an entry goes with the process group.

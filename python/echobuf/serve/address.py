@@ -178,12 +178,7 @@ def close(base: Path, server: socket.socket) -> None:
 
 
 def connect(name: str, seconds: float) -> socket.socket:
-    """Connect to the server of a name.
-
-    Args:
-        name: of the server.
-        seconds: timeout of the connection, and of connecting.
-    """
+    """Connect to the server of a name."""
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     track(client)
     try:

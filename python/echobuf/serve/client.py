@@ -95,17 +95,7 @@ def resume(
 
 
 def ask(name: str, what: str, kinds: dict[str, Any]) -> protocol.Message:
-    """Send a request to a server, and return its answer.
-
-    Args:
-        name: of the server.
-        what: the request.
-        kinds: keys that the answer must have, and their types.
-
-    Raises:
-        OptionError: there is no such server, or it does not answer in time.
-        CapacityError: this process has no file descriptor left.
-    """
+    """Send a request to a server, and return its answer."""
     end = time.monotonic() + _SILENT_S
     address.check_name(name)
     try:

@@ -35,22 +35,11 @@ class Connection:
 
     The constructor attaches. A thread reconnects when the server has been replaced.
 
-    Args:
-        name: of the server.
-        job: a name that no other job of the server has; None for a generated one.
-        timeout: seconds to wait for the server to start.
-        reconnect: seconds to wait for the server to come back.
-
     Attributes:
         slot: the job's seat: heartbeats, epochs, and slots to borrow.
         spec: structure of an example.
         info: the server's properties.
         buffer: weak reference to the buffer over the slots; None before it is made.
-
-    Raises:
-        OptionError: there is no such server, or it refuses the job.
-        SpecError: the server's spec cannot be unpickled here.
-        CapacityError: this process cannot map the server's memory.
     """
 
     def __init__(

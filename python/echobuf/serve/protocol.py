@@ -122,14 +122,10 @@ def unpack(text: str) -> Any:
 
 @dataclass(frozen=True)
 class ExampleSpec:
-    """The structure of an example, which a server sends to its jobs, pickled.
+    """The structure of an example, which a server sends to its jobs, pickled."""
 
-    Attributes:
-        tree: pytree with a `Field` for each leaf.
-        carried: for each leaf the name of a torch dtype that NumPy lacks, or None.
-    """
-
-    tree: Any
+    tree: Any  # pytree with a `Field` for each leaf
+    # For each leaf the name of a torch dtype that NumPy lacks, or None
     carried: tuple[str | None, ...]
 
     @property
@@ -157,16 +153,8 @@ def read_spec(
 ) -> tuple[ExampleSpec, Adapter]:
     """Infer the spec of examples from the first item of upstream.
 
-    Args:
-        item: the first.
-        infer: returns the tree of `Field`s of an example, given that item as arrays.
-        boxed: the item with its ragged leaves in boxes, if it has some.
-
     Returns:
         The spec, and an adapter that reads items like the first one.
-
-    Raises:
-        SpecError: the item has no leaves, or some that cannot be stored.
     """
     adapter = _adapter_for(item)
     tree = infer(adapter.read_first(item if boxed is None else boxed))
@@ -175,15 +163,7 @@ def read_spec(
 
 
 def fixed_tree(first: Any, *, batched: bool) -> Any:
-    """Return a tree of `Field`s, of an example all of whose leaves have fixed shapes.
-
-    Args:
-        first: the first item of upstream, as arrays.
-        batched: it is a batch.
-
-    Raises:
-        SpecError: the item has no leaves, or some that cannot be stored.
-    """
+    """Return the tree of `Field`s of an example whose leaves have fixed shapes."""
     if batched:
         return infer_batch(first)[0]
     check_example(first)
@@ -218,24 +198,15 @@ def _is_field(node: Any) -> bool:
 
 @dataclass(frozen=True)
 class ServerInfo:
-    """The properties of a server that a job gets when it attaches.
+    """The properties of a server that a job gets when it attaches."""
 
-    Attributes:
-        example: its `ExampleSpec`, packed.
-        spec: of an example, as text.
-        length: fresh examples an epoch, or None if unknown.
-        window: the largest window that a job may have.
-        lease_s: seconds without a heartbeat after which a job is dropped.
-        spilled: True if examples are kept on a disk.
-        payload_bytes: the largest that a job may have, for ragged leaves; or None.
-    """
-
-    example: str
-    spec: str
-    length: int | None
-    window: int
-    lease_s: float
-    spilled: bool
+    example: str  # its `ExampleSpec`, packed
+    spec: str  # of an example, as text
+    length: int | None  # fresh examples an epoch, or None if unknown
+    window: int  # the largest window that a job may have
+    lease_s: float  # seconds without a heartbeat after which a job is dropped
+    spilled: bool  # True if examples are kept on a disk
+    # The largest that a job may have, for ragged leaves; or None
     payload_bytes: int | None
 
 

@@ -36,15 +36,10 @@ _MOST_SLOTS = 2**24 - 1  # that claims of payload can number
 
 @dataclass(frozen=True)
 class RaggedServing:
-    """The arguments of a server for ragged leaves, checked.
+    """The arguments of a server for ragged leaves, checked."""
 
-    Attributes:
-        payload_bytes: the most that ragged leaves of a job's window may take.
-        request: which leaves are ragged.
-    """
-
-    payload_bytes: int
-    request: RaggedRequest
+    payload_bytes: int  # the most that ragged leaves of a job's window may take
+    request: RaggedRequest  # which leaves are ragged
 
     def batch_decoder(self, upstream: Any, first: Any) -> BatchDecoder:
         """Return the decoder of batches like the first one of upstream."""
@@ -52,12 +47,7 @@ class RaggedServing:
         return find_batch_decoder(first, size, self.request.flags_of_batch(first))
 
     def inference(self, more: Iterator[Any], *, batched: bool) -> Callable[[Any], Any]:
-        """Return what infers the spec of an example from the first item.
-
-        Args:
-            more: the items after the first, where those are examples.
-            batched: items are batches.
-        """
+        """Return what infers the spec of an example from the first item."""
 
         def infer(first: Any) -> Any:
             if batched:

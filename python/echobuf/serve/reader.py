@@ -34,15 +34,10 @@ _SLICE_S = 0.25
 
 @dataclass(frozen=True)
 class ServerEpoch:
-    """An epoch of a server.
+    """An epoch of a server."""
 
-    Attributes:
-        number: of the epoch at the server.
-        base: position of its first example.
-    """
-
-    number: int
-    base: int
+    number: int  # of the epoch at the server
+    base: int  # position of its first example
 
 
 class ServerReader(Reader):
@@ -54,9 +49,6 @@ class ServerReader(Reader):
         connection: to the server.
         begun: weak reference to a function, called when the loader asks for its first
             epoch.
-
-    Attributes:
-        is_attached: True: to a server.
     """
 
     is_attached = True
@@ -158,12 +150,7 @@ class ServerReader(Reader):
         )
 
     def make_buffer(self, spec: Any, **arguments: Any) -> LoaderBuffer:
-        """Make a buffer over the server's slots.
-
-        Raises:
-            OptionError: its window is larger than the server allows.
-            CapacityError: the slots cannot be mapped.
-        """
+        """Make a buffer over the server's slots."""
         assert self._epoch is not None
         most = self._connection.info.window
         if arguments["window"] > most:
@@ -237,27 +224,15 @@ class ServerReader(Reader):
 
 @dataclass
 class HeldEpoch:
-    """A mutable cell: an epoch that the server keeps for this job, and is not read.
+    """A mutable cell: an epoch that the server keeps for this job, and is not read."""
 
-    Attributes:
-        epoch: number at the server, or None. The epoch was begun and is not fed yet, or
-            was given up while the one before it was drawn from the server's slots.
-    """
-
+    # Number at the server, or None. The epoch was begun and is not fed yet, or was
+    # given up while the one before it was drawn from the server's slots.
     epoch: int | None = None
 
 
 class ServerFeeder(Feeder):
-    """A thread that feeds one epoch from a server; otherwise as `Feeder`.
-
-    Args:
-        buffer: open, for this epoch.
-        reader: has begun the epoch.
-        connection: to the server.
-        epoch: its number at the server.
-        held: receives the epoch if it is given up while the one before is served.
-        thread: that reads.
-    """
+    """A thread that feeds one epoch from a server; otherwise as `Feeder`."""
 
     def __init__(
         self,

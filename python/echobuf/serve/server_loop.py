@@ -25,16 +25,7 @@ _ACCEPT_RETRY_S = 0.1  # after a connection could not be accepted
 
 
 class ServerLoop:
-    """The socket of a server, and a thread for each job that is connected.
-
-    Args:
-        base: path of the server's files, whose lock is held.
-        adopt: called with the first message and the descriptors of a job that was
-            attached to the last server.
-
-    Attributes:
-        ring: of the server, once it is opened.
-    """
+    """The socket of a server, and a thread for each job that is connected."""
 
     def __init__(self, base: Path, adopt: Callable[[Message, list[int]], None]) -> None:
         self._base, self._name = base, base.name
@@ -306,9 +297,6 @@ def has_gone(connection: socket.socket) -> bool:
 
 class Adoption:
     """Takes the memory of the last server from the first job that reconnects.
-
-    Args:
-        session: of the last server; None if there was none whose jobs may come.
 
     Attributes:
         adopted: the first message of that job, and descriptors of the memory; None

@@ -19,17 +19,7 @@ from echobuf.spec import Spec, make_structure
 
 
 class SharedRing:
-    """The ring of a server, with the methods of a buffer that a `Feeder` calls.
-
-    Args:
-        spec: of an example.
-        core: the native ring.
-        options: as of a buffer, in which an example has as much room.
-
-    Attributes:
-        core: the native ring.
-        error: raised by upstream; None without one.
-    """
+    """The ring of a server, with the methods of a buffer that a `Feeder` calls."""
 
     def __init__(
         self, spec: ExampleSpec, core: _core.SharedRing, options: Options
@@ -118,19 +108,7 @@ class SharedRing:
 def allocate(
     spec: Spec, slots: int, options: Options, spill: Any, lease_s: float
 ) -> _core.SharedRing:
-    """Make a ring in memory, or in a file without a name.
-
-    Args:
-        spec: of an example.
-        slots: number of examples that it holds.
-        options: of the ring.
-        spill: folder of the file; None for memory.
-        lease_s: seconds without a heartbeat after which a job is dropped.
-
-    Raises:
-        CapacityError: the ring does not fit.
-        OptionError: `spill` is not a folder that can be written.
-    """
+    """Make a ring in memory, or in a file without a name."""
     leaves, more = ring_arguments(spec, options)
     try:
         needed = _core.SharedRing.bytes_of(leaves, slots, *more)

@@ -29,20 +29,7 @@ _SLICE_S = 0.25
 
 
 class ServerUpstream:
-    """The upstream of a server; arguments as for `Server`.
-
-    Args:
-        upstream: iterable of examples or batches, or a dataset.
-        batched: True if upstream yields batches; None to find out.
-        length: fresh examples an epoch; None to ask upstream.
-        sampler: indices of the examples; None for all in order.
-        workers: checked by `check_workers`; None without worker processes.
-        ragged: the arguments for ragged leaves; None without such.
-        window: the largest of a job, in examples.
-
-    Attributes:
-        reader: puts an epoch into the ring; not there after `close`.
-    """
+    """The upstream of a server; arguments as for `Server`."""
 
     def __init__(
         self,
@@ -73,12 +60,7 @@ class ServerUpstream:
         self._thread = UpstreamThread()
 
     def first(self) -> tuple[UpstreamStart, ExampleSpec]:
-        """Begin the first epoch; return it, and the spec of its examples.
-
-        Raises:
-            UpstreamError: upstream yields nothing, or raises.
-            SpecError: the first item cannot be stored.
-        """
+        """Begin the first epoch; return it, and the spec of its examples."""
         looks_ahead = self._ragged is not None and not self._batched
         start = self.begin(0, looks_ahead=looks_ahead)
         if start.items is None:
@@ -115,12 +97,7 @@ class ServerUpstream:
             raise
 
     def begin(self, number: int, *, looks_ahead: bool = False) -> UpstreamStart:
-        """Begin an epoch.
-
-        Args:
-            number: of the epoch.
-            looks_ahead: items are looked at before they are put.
-        """
+        """Begin an epoch."""
         try:
             self._upstream.epochs.set(number)
         except Exception as error:

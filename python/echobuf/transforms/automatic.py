@@ -139,23 +139,15 @@ _PLAIN: dict[str, Callable[[], Operation]] = {
 
 @dataclass(frozen=True)
 class _Space:
-    """How strong operations are at most, and how many levels each one has.
+    """How strong operations are at most, and how many levels each one has."""
 
-    Attributes:
-        bins: levels.
-        shear: columns a row.
-        shift: pixels; None: 150 / 331 of the image's width and height.
-        degrees: of rotations.
-        factor: of colour and sharpness, away from 1.
-        bits: that posterizing takes away.
-    """
-
-    bins: int
-    shear: float = 0.3
+    bins: int  # levels
+    shear: float = 0.3  # columns a row
+    # Pixels; None: 150 / 331 of the image's width and height
     shift: float | None = None
-    degrees: float = 30.0
-    factor: float = 0.9
-    bits: int = 4
+    degrees: float = 30.0  # of rotations
+    factor: float = 0.9  # of colour and sharpness, away from 1
+    bits: int = 4  # that posterizing takes away
 
     def operation(self, name: str, pick: Pick, how: str, fill: Any) -> Operation:
         """Return an operation with those of its levels that `pick` takes."""

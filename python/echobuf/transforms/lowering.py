@@ -19,19 +19,12 @@ WHOLE = {"no": 0, "half up": 1, "half even": 2}
 
 @dataclass(frozen=True)
 class Image:
-    """An image in memory, or the frames of a clip.
+    """An image in memory, or the frames of a clip."""
 
-    Attributes:
-        extent: height, width and channels, of a frame.
-        dtype: of its numbers.
-        planar: whether channels come first.
-        frames: images that lie one behind another.
-    """
-
-    extent: Extent
-    dtype: np.dtype[Any]
-    planar: bool
-    frames: int = 1
+    extent: Extent  # height, width and channels, of a frame
+    dtype: np.dtype[Any]  # of its numbers
+    planar: bool  # whether channels come first
+    frames: int = 1  # images that lie one behind another
 
     def as_core(self) -> tuple[Any, ...]:
         """Return the image in the core's form."""
@@ -57,35 +50,21 @@ class Step:
 
 @dataclass
 class Draft:
-    """A stage in the making, as in `echobuf/transform/stage.hpp`.
+    """A stage in the making, as in `echobuf/transform/stage.hpp`."""
 
-    Attributes:
-        source: the image that it reads.
-        before: maps before the core.
-        core: the step between the maps; None if there is none.
-        after: maps after it.
-        changes: steps that change numbers.
-        filled: whether one of the maps has a fill.
-        placed: whether one of the changes depends on the place of a number.
-        statistic: whether the first change needs one of the image that it changes.
-        mix: which of the changes mixes, or None.
-        onehot: whether a number becomes a one-hot vector.
-        whole: the rounding of integers after pixels were resampled.
-        buffer: where the source lies; -1: in the record.
-    """
-
-    source: Image
-    before: list[Step] = field(default_factory=list)
-    core: Step | None = None
-    after: list[Step] = field(default_factory=list)
-    changes: list[Step] = field(default_factory=list)
-    filled: bool = False
-    placed: bool = False
+    source: Image  # the image that it reads
+    before: list[Step] = field(default_factory=list)  # maps before the core
+    core: Step | None = None  # the step between the maps; None if there is none
+    after: list[Step] = field(default_factory=list)  # maps after it
+    changes: list[Step] = field(default_factory=list)  # steps that change numbers
+    filled: bool = False  # whether one of the maps has a fill
+    placed: bool = False  # whether one of the changes depends on the place of a number
+    # Whether the first change needs one of the image that it changes
     statistic: bool = False
-    mix: int | None = None
-    onehot: bool = False
-    whole: str = "no"
-    buffer: int = -1
+    mix: int | None = None  # which of the changes mixes, or None
+    onehot: bool = False  # whether a number becomes a one-hot vector
+    whole: str = "no"  # the rounding of integers after pixels were resampled
+    buffer: int = -1  # where the source lies; -1: in the record
 
     @property
     def moves(self) -> bool:
@@ -148,23 +127,14 @@ RECORD = LEAF = -1  # in place of the number of a buffer
 
 @dataclass(frozen=True)
 class Gate:
-    """A condition for a stage, as in `echobuf/transform/gates.hpp`.
+    """A condition for a stage, as in `echobuf/transform/gates.hpp`."""
 
-    Attributes:
-        low: the least number of the uniform that opens it.
-        high: the first above.
-        order: how many operations are put in order; 0: the uniform decides.
-        position: in that order.
-        alternative: the operation that must stand there.
-        number: of the choosing operation in random draws.
-    """
-
-    low: float = 0.0
-    high: float = 1.0
-    order: int = 0
-    position: int = 0
-    alternative: int = 0
-    number: int = 0
+    low: float = 0.0  # the least number of the uniform that opens it
+    high: float = 1.0  # the first above
+    order: int = 0  # how many operations are put in order; 0: the uniform decides
+    position: int = 0  # in that order
+    alternative: int = 0  # the operation that must stand there
+    number: int = 0  # of the choosing operation in random draws
 
     @property
     def always_opens(self) -> bool:
@@ -184,20 +154,14 @@ class Gate:
 
 @dataclass
 class Written:
-    """A stage that is complete.
+    """A stage that is complete."""
 
-    Attributes:
-        draft: its steps, and the image that it reads.
-        target: the image that it writes.
-        buffer: where it writes; `LEAF` for the leaf of the batch. Each image between
-            stages has a number of its own.
-        gates: under which conditions it is carried out.
-    """
-
-    draft: Draft
-    target: Image
+    draft: Draft  # its steps, and the image that it reads
+    target: Image  # the image that it writes
+    # Where it writes; `LEAF` for the leaf of the batch. Each image between stages has a
+    # number of its own.
     buffer: int
-    gates: tuple[Gate, ...]
+    gates: tuple[Gate, ...]  # under which conditions it is carried out
 
 
 def lowered(stages: Sequence[Written]) -> list[_core.Stage]:

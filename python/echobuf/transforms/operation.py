@@ -179,16 +179,11 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class Place:
-    """An operation at its place in a chain.
+    """An operation at its place in a chain."""
 
-    Attributes:
-        operation: there; one object may stand at several places.
-        number: of the operation in random draws.
-        branches: the places inside of a container, by branch.
-    """
-
-    operation: Operation
-    number: int
+    operation: Operation  # there; one object may stand at several places
+    number: int  # of the operation in random draws
+    # The places inside of a container, by branch
     branches: tuple[tuple[Place, ...], ...]
 
 

@@ -25,17 +25,11 @@ _STILL = ("blur", "sharpen")  # make pixels of several, and move nothing
 
 @dataclass(frozen=True)
 class FollowedImage:
-    """The image that boxes or points follow.
+    """The image that boxes or points follow."""
 
-    Attributes:
-        field: of the record.
-        order: of its axes, if its chain says it.
-        following: the operation that names it.
-    """
-
-    field: Field
-    order: str | None
-    following: Following
+    field: Field  # of the record
+    order: str | None  # of its axes, if its chain says it
+    following: Following  # the operation that names it
 
 
 class PointsChain(Chain):

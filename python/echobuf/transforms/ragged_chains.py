@@ -22,17 +22,11 @@ _PIECES = (512, 32)  # numbers that are made together
 
 @dataclass(frozen=True)
 class RaggedPlan:
-    """The plan of a ragged leaf, and the leaf that it makes.
+    """The plan of a ragged leaf, and the leaf that it makes."""
 
-    Attributes:
-        chain: after the last operation.
-        rows: the plan in the core's form; None: the leaf as it is.
-        field: of the leaf, before functions on whole batches.
-    """
-
-    chain: Chain
-    rows: _core.RowsPlan | None
-    field: Field
+    chain: Chain  # after the last operation
+    rows: _core.RowsPlan | None  # the plan in the core's form; None: the leaf as it is
+    field: Field  # of the leaf, before functions on whole batches
 
 
 def plan(

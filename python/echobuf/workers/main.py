@@ -102,11 +102,7 @@ def run_worker(
 
 
 def make_first(dataset: Any, pipe: Connection) -> tuple[RecordConfig, list[int]]:
-    """Make the first examples; return the records to write, and their memory.
-
-    Raises:
-        EOFError: the trainer has closed the pipe.
-    """
+    """Make the first examples; return the records to write, and their memory."""
     while True:
         what, asked = pipe.recv()
         if what == GO_ON:

@@ -38,17 +38,12 @@ GO_ON = "go on"
 
 @dataclass(frozen=True)
 class RaggedConfig:
-    """The part of a worker's configuration that is for ragged leaves.
+    """The part of a worker's configuration that is for ragged leaves."""
 
-    Attributes:
-        options: the buffer's, without `transform`.
-        sizes: bytes: of the worker's area, usual and all, and of an example's rows.
-        share: the most bytes of a segment's ragged leaves; 0 for no limit.
-    """
-
-    options: Options
+    options: Options  # the buffer's, without `transform`
+    # Bytes: of the worker's area, usual and all, and of an example's rows
     sizes: tuple[int, int, int]
-    share: int
+    share: int  # the most bytes of a segment's ragged leaves; 0 for no limit
 
     @classmethod
     def of(cls, buffer: LoaderBuffer, core: _core.WorkerPool) -> RaggedConfig | None:
@@ -63,46 +58,29 @@ class RaggedConfig:
 
 @dataclass(frozen=True)
 class RecordConfig:
-    """The records that workers write, which are known with the first example.
+    """The records that workers write, which are known with the first example."""
 
-    Attributes:
-        example: the first example, of which the others have the structure.
-        fields: the leaves of an example. They are sent as well since NumPy pickles an
-            array in the byte order of the machine.
-        capacity: number of slots in the ring.
-        ragged: set where examples have ragged leaves.
-    """
-
-    example: Any
+    example: Any  # the first example, of which the others have the structure
+    # The leaves of an example. They are sent as well since NumPy pickles an array in
+    # the byte order of the machine.
     fields: tuple[Field, ...]
-    capacity: int
-    ragged: RaggedConfig | None = None
+    capacity: int  # number of slots in the ring
+    ragged: RaggedConfig | None = None  # set where examples have ragged leaves
 
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """The configuration of one worker, which is pickled.
+    """The configuration of one worker, which is pickled."""
 
-    Attributes:
-        number: of the worker, from 0.
-        count: of workers.
-        dataset: read by the worker.
-        adapter: reads the items of the dataset.
-        seed: of the loader.
-        init: called with `number` first; or None.
-        start: number of processes that the loader had started before this one.
-        record: None for a worker that makes the first example.
-        epoch: set where the dataset is told the number of an epoch.
-    """
-
-    number: int
-    count: int
-    dataset: Any
-    adapter: Adapter
-    seed: int
-    init: Callable[[int], Any] | None
-    start: int = 0
-    record: RecordConfig | None = None
+    number: int  # of the worker, from 0
+    count: int  # of workers
+    dataset: Any  # read by the worker
+    adapter: Adapter  # reads the items of the dataset
+    seed: int  # of the loader
+    init: Callable[[int], Any] | None  # called with `number` first; or None
+    start: int = 0  # number of processes that the loader had started before this one
+    record: RecordConfig | None = None  # None for a worker that makes the first example
+    # Set where the dataset is told the number of an epoch
     epoch: SharedEpoch | None = None
 
 
@@ -215,11 +193,7 @@ class Descriptor:
 
 
 class SharedEpoch:
-    """The number of an epoch in memory that this process shares with its workers.
-
-    Args:
-        descriptor: of the memory; it is closed with this object.
-    """
+    """The number of an epoch in memory that this process shares with its workers."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

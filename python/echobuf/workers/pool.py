@@ -41,21 +41,10 @@ class WorkerPool:
 
     Dropping the pool asks the workers to end, and does not wait for them.
 
-    Args:
-        settings: number of workers, and the way to start them.
-        config: of a worker, which gets a copy of the dataset.
-        example: the first example.
-        buffer: its slots are shared.
-        begun: workers that were started before, one of which has made that.
-
     Attributes:
         core: the native pool: the items to be made.
         is_in_order: examples enter the window in the sampler's order.
         supervisor: the part that threads hold; it holds no reference to the pool.
-
-    Raises:
-        OptionError: `dataset` cannot be sent to another process.
-        CapacityError: the memory shared with the workers does not fit.
     """
 
     def __init__(
@@ -123,21 +112,11 @@ class Supervisor:
 
     It holds no reference to the pool or the loader, so that dropping those ends it.
 
-    Args:
-        settings: number of workers, and the way to start them.
-        core: the native pool: the items to be made.
-        configs: one for each worker.
-        buffer: the workers write into it.
-        begun: workers that were started before, and wait for a pool.
-
     Attributes:
         lock: guards the state; held from the check that a failure belongs to the
             current epoch until the epoch has failed.
         closed: True once the workers are asked to end.
         woken_fd: readable while the thread has yet to look at a change.
-
-    Raises:
-        OptionError: a config cannot be sent to another process.
     """
 
     def __init__(

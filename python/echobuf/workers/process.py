@@ -110,12 +110,7 @@ class WorkerProcess:
         return not self.is_ready and 0 <= code != 255
 
     def ask(self, index: int) -> Any:
-        """Return an example that the worker makes before it has a pool.
-
-        Raises:
-            EOFError: the worker has died.
-            Exception: what the dataset raised, or the worker at its start.
-        """
+        """Return an example that the worker makes before it has a pool."""
         is_asked = False
         while True:
             if self.is_ready and not is_asked:

@@ -21,23 +21,16 @@ else:
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Checked options of a loader's worker processes.
+    """Checked options of a loader's worker processes."""
 
-    Attributes:
-        count: number of processes, at least 1.
-        context: of `multiprocessing`, starts the processes.
-        init: called in each with its number, before the first example; or None.
-        max_restarts: dead processes that are replaced in an epoch.
-        in_order: examples enter the window in the sampler's order; else as they arrive.
-        seed: of their random numbers.
-    """
-
-    count: int
-    context: BaseContext
+    count: int  # number of processes, at least 1
+    context: BaseContext  # of `multiprocessing`, starts the processes
+    # Called in each with its number, before the first example; or None
     init: Callable[[int], Any] | None
-    max_restarts: int
+    max_restarts: int  # dead processes that are replaced in an epoch
+    # Examples enter the window in the sampler's order; else as they arrive
     in_order: bool = True
-    seed: int = 0
+    seed: int = 0  # of their random numbers
 
 
 def check_workers(

@@ -32,13 +32,6 @@ class Holdings:
 
     Each rank reports its items when all ranks come to the same point. The first rank
     leaves out ranks that are gone, and so all do.
-
-    Args:
-        rank_store: of the ranks.
-        store: the items of this rank.
-        length: the number of items.
-        lost_ranks: as this rank knows them.
-        on_lost: "storage" or "raise".
     """
 
     def __init__(
@@ -66,14 +59,6 @@ class Holdings:
         """Return the rank that holds each item, or will; `NO_RANK` where none does.
 
         Waits for all ranks, once for each `settings`.
-
-        Args:
-            settings: of the sampler; the same on all ranks.
-
-        Raises:
-            OptionError: settings differ between ranks.
-            UpstreamError: a rank is gone that the agreement needs.
-            ForkError: this is a forked child.
         """
         if self._process != os.getpid():
             raise ForkError(

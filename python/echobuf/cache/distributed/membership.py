@@ -21,11 +21,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def join_ranks(group: Any) -> RankStore:
-    """Return the store that the ranks of a process group share for one cache.
-
-    Raises:
-        OptionError: there is no process group, or this rank is not in it.
-    """
+    """Return the store that the ranks of a process group share for one cache."""
     return join_group(
         group,
         reason="a `PartitionedDataset` is made",
@@ -36,13 +32,7 @@ def join_ranks(group: Any) -> RankStore:
 def describe_rank(
     rank_store: RankStore, host: str | None, arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the description of this rank that the other ranks read.
-
-    Args:
-        rank_store: of the ranks.
-        host: the address of this rank; None: to be found out.
-        arguments: of its cache, which must be the same on all ranks.
-    """
+    """Return the description of this rank that the other ranks read."""
     return {
         "arguments": arguments,
         "host": host,
@@ -74,11 +64,6 @@ def host_of(rank: int, descriptions: Sequence[Mapping[str, Any]]) -> str:
 
 def exchange(rank_store: RankStore, key: str, make: Callable[[], Any]) -> list[Any]:
     """Call `make` on every rank; return the results of all ranks.
-
-    Args:
-        rank_store: of the ranks.
-        key: of the results.
-        make: returns a value that JSON can hold.
 
     Raises:
         UpstreamError: `make` has failed on another rank.
@@ -174,12 +159,7 @@ def _is_loopback(address: str) -> bool:
 
 
 class LostRanks:
-    """The ranks that do not answer any more; all processes of this rank share it.
-
-    Args:
-        members: the numbers of the ranks in the whole job.
-        on_lost: "storage" or "raise".
-    """
+    """The ranks that do not answer any more; all processes of this rank share it."""
 
     def __init__(self, members: Sequence[int], on_lost: str) -> None:
         self._members = members

@@ -99,16 +99,7 @@ class PeerConnection:
 
 
 class PeerClient:
-    """A client of the other ranks' servers, in one process and its forked children.
-
-    Args:
-        addresses: host and port of each rank.
-        token: of the job.
-        timeout_s: seconds after which a rank that does not answer is lost.
-
-    Attributes:
-        ranks: the number of ranks, this one included.
-    """
+    """A client of the other ranks' servers, in one process and its forked children."""
 
     def __init__(
         self, addresses: Sequence[tuple[str, int]], token: bytes, timeout_s: float
@@ -152,9 +143,6 @@ class PeerClient:
         Returns:
             By rank that has answered: the items, empty where there is none, and the
             rank's free bytes.
-
-        Raises:
-            CapacityError: this process has too few descriptors for a connection.
         """
         answers = {}
         with self._locked(numbers) as connections:
@@ -177,12 +165,7 @@ class PeerClient:
         return answers
 
     def put(self, rank: int, items: Encoded) -> None:
-        """Send items to a rank that has room for them.
-
-        Raises:
-            OSError: the rank does not answer.
-            CapacityError: this process has too few descriptors for a connection.
-        """
+        """Send items to a rank that has room for them."""
         with self._locked([rank]) as connections:
             try:
                 connections[rank].put(items)
@@ -226,13 +209,7 @@ def send_request(connection: PeerConnection, numbers: Sequence[int]) -> OSError 
 def receive_response(
     connection: PeerConnection, numbers: Sequence[int], reused: bool
 ) -> tuple[list[bytearray], int]:
-    """Return the response; request again if a reused connection has gone.
-
-    Args:
-        connection: on which the request was sent.
-        numbers: of the requested items.
-        reused: the connection was open before the request.
-    """
+    """Return the response; request again if a reused connection has gone."""
     try:
         return connection.receive_items(len(numbers))
     except OSError as error:
@@ -280,9 +257,6 @@ class SharedItems:
         Returns:
             The items that were found, by their index in `numbers`; and the free bytes
             of each rank that has answered.
-
-        Raises:
-            UpstreamError: a rank is lost, and `on_lost` is "raise".
         """
         self._lost_ranks.check()
         indices: dict[int, list[int]] = {}
@@ -310,15 +284,7 @@ class SharedItems:
         return {index: item}
 
     def give(self, items: Mapping[int, Any], free: Mapping[int, int]) -> None:
-        """Send items that were read from the source to the ranks that keep them.
-
-        Args:
-            items: by their numbers.
-            free: bytes that ranks have room for.
-
-        Raises:
-            UpstreamError: a rank is lost, and `on_lost` is "raise".
-        """
+        """Send items that were read from the source to the ranks that keep them."""
         for rank, free_bytes in free.items():
             owned = {n: i for n, i in items.items() if n % self.client.ranks == rank}
             given = _encode_fitting(owned, free_bytes)

@@ -25,19 +25,7 @@ _PAUSE_S = 0.1  # after a connection that could not be accepted
 
 
 class CacheServer:
-    """A server of a rank's items, which runs until it is closed or dropped.
-
-    Args:
-        host: the address to listen at.
-        token: of the job; clients must send it.
-        store: the items of this rank.
-        length: the number of items.
-        max_bytes: of an encoded item.
-
-    Raises:
-        OSError: this machine cannot listen there.
-        CapacityError: there are too few descriptors, or threads.
-    """
+    """A server of a rank's items, which runs until it is closed or dropped."""
 
     def __init__(
         self, host: str, *, token: bytes, store: Any, length: int, max_bytes: int
