@@ -12,9 +12,7 @@ import numbers
 import os
 import sys
 import time
-import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
 from echobuf.errors import OptionError, show, warn_caller
@@ -111,48 +109,27 @@ class Wait:
         _write(f"waiting {show_seconds(now - self._began)} for {describe()}")
 
 
+@contextlib.contextmanager
 def watching(
     kind: str, describe: Callable[[], str], begun_s: float = 0.0
-) -> AbstractContextManager[None]:
-    """Return a context whose block is a wait that a thread reports."""
-    if current.slice_s is None:
-        return contextlib.nullcontext()
-    return _Watch(Wait(kind, begun_s), describe, current.slice_s)
+) -> Iterator[None]:
+    """Return a context whose block is a wait that a thread reports, as `Wait.tick`."""
+    slice_s = current.slice_s
+    if slice_s is None:
+        yield
+        return
+    wait, over = Wait(kind, begun_s), Signal()
 
+    def watch() -> None:
+        while not over.wait(slice_s):
+            wait.tick(describe)
 
-class _Watch(AbstractContextManager[None]):
-    """A block that a thread watches; the thread ends with the block, or with this."""
-
-    def __init__(self, wait: Wait, describe: Callable[[], str], slice_s: float) -> None:
-        self._over = Signal()
-        watcher = _Watcher(wait, describe, slice_s, self._over, weakref.ref(self))
-        self._thread = DaemonThread(watcher.run, name="echobuf-progress")
-
-    def __enter__(self) -> None:
+    try:
         with contextlib.suppress(RuntimeError):  # no thread is left: no line
-            self._thread.start()
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-
-
-class _Watcher:
-    """The part of a watch that its thread holds."""
-
-    def __init__(
-        self,
-        wait: Wait,
-        describe: Callable[[], str],
-        slice_s: float,
-        over: Signal,
-        watch: weakref.ref[_Watch],
-    ) -> None:
-        self._wait, self._describe, self._slice_s = wait, describe, slice_s
-        self._over, self._watch = over, watch
-
-    def run(self) -> None:
-        while not self._over.wait(self._slice_s) and self._watch() is not None:
-            self._wait.tick(self._describe)
+            DaemonThread(watch, name="echobuf-progress").start()
+        yield
+    finally:  # also where Ctrl-C came before the block: the generator is dropped then
+        over.set()
 
 
 def show_seconds(seconds: float) -> str:

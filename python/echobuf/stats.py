@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from echobuf.repeats import Repeats
 
@@ -105,31 +106,22 @@ NOTHING: Raw = (
 )
 
 
+_NAMES = (
+    *("fresh", "served", "passes", "resident", "bytes_device", "bytes_host"),
+    *("put_wait_s", "next_wait_s", "t_upstream_s", "t_downstream_s", "ratio"),
+    *("wait_share", "payload_bytes", "payload_capacity", "mean_rows", "padding_share"),
+)
+
+
 def make_stats(raw: Raw) -> Stats:
     """Return `Stats` of the tuples that the core returns."""
     counts, clocks, payload, expired = raw
-    fresh, served, passes, resident, bytes_device, bytes_host = counts
-    put_wait_s, next_wait_s, t_upstream_s, t_downstream_s, ratio, wait_share = clocks
-    payload_bytes, payload_capacity, mean_rows, padding_share = payload
-    effective_factor = served / fresh if fresh else 0.0
+    named: dict[str, Any] = dict(
+        zip(_NAMES, (*counts, *clocks, *payload), strict=True), expired=expired
+    )
+    effective_factor = named["served"] / named["fresh"] if named["fresh"] else 0.0
     return Stats(
-        fresh=fresh,
-        served=served,
+        **named,
         effective_factor=effective_factor,
-        passes=passes,
-        resident=resident,
-        bytes_device=bytes_device,
-        bytes_host=bytes_host,
-        put_wait_s=put_wait_s,
-        next_wait_s=next_wait_s,
-        t_upstream_s=t_upstream_s,
-        t_downstream_s=t_downstream_s,
-        ratio=ratio,
-        wait_share=wait_share,
-        payload_bytes=payload_bytes,
-        payload_capacity=payload_capacity,
-        mean_rows=mean_rows,
-        padding_share=padding_share,
         mean_worth=_REPEATS.mean_worth(effective_factor),
-        expired=expired,
     )

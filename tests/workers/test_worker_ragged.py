@@ -70,6 +70,12 @@ def test_packed_rows(overlong):
     assert count_same(load(Tokens(N), 2, **kwargs), load(Tokens(N), 0, **kwargs)) > 1
 
 
+def test_functions_on_batches_need_not_be_pickled():
+    chain = {"tokens": [echobuf.transforms.Lambda(lambda leaf: leaf)]}
+    loader, alone = (load(Texts(N), each, transform=chain) for each in (1, 0))
+    assert count_same(loader, alone) > 10
+
+
 def test_an_epoch_that_is_left_half_way_does_not_disturb_the_next():
     loader, alone = load(Texts(N), 2), load(Texts(N), 0)
     for drawn in (0, 1, 5):
