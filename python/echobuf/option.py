@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from echobuf.arguments import check_bool, check_int
@@ -12,20 +13,14 @@ T = TypeVar("T")
 V = TypeVar("V", bound=str | None)
 
 
+@dataclass(frozen=True, eq=False)
 class Check(Generic[T]):
-    """A check of one argument.
+    """A check of one argument."""
 
-    Args:
-        allowed: the values that are allowed, in words: "it must be" these.
-        read: returns the value, by the argument's name and what the caller gave; or
-            raises `OptionError`.
-    """
-
-    __slots__ = ("allowed", "read")
-
-    def __init__(self, allowed: str, read: Callable[[str, Any], T]) -> None:
-        self.allowed = allowed
-        self.read = read
+    allowed: str  # the values that are allowed, in words: "it must be" these
+    # Returns the value, by the argument's name and what the caller gave; or raises
+    # `OptionError`.
+    read: Callable[[str, Any], T]
 
 
 def integer(least: int, most: int | None = None) -> Check[int]:
@@ -121,77 +116,44 @@ REQUIRED: Any = ...  # in place of a default
 
 
 class Differs(NamedTuple):
-    """The parts of a row that are others for a kind of owner; None: the row's own.
+    """The parts of a row that are others for a kind of owner; None: the row's own."""
 
-    Attributes:
-        type: in its signature.
-        default: in its signature.
-        doc: the whole entry of its docstring.
-        more: what is added to the entry.
-    """
-
-    type: str | None = None
-    default: Any = REQUIRED
-    doc: str | None = None
-    more: str | None = None
+    type: str | None = None  # in its signature
+    default: Any = REQUIRED  # in its signature
+    doc: str | None = None  # the whole entry of its docstring
+    more: str | None = None  # what is added to the entry
 
 
+@dataclass(eq=False)
 class Option(Generic[T]):
     """A keyword argument of buffers and loaders: a row of the table.
 
     Of `Options`, which hold the arguments of a buffer, it is an attribute with the
     value that was checked.
-
-    Args:
-        check: of the value.
-        type: in signatures.
-        default: in signatures.
-        doc: its entry in docstrings; the first sentence is its line in docs/options.md.
-        has: the kinds of owners that have it.
-        differs: the parts of the row that are others for a kind of owner.
-        core: the name that it has in the core; None if that does not know it.
-        to_core: makes the core's form of the value.
-        state: "always": it is part of every state; "given": of those of buffers that
-            were given it, and a state without it has the default; None: of none.
-        to_state: makes its entry in a state of the value, and of all options.
-        for_rows: it makes sense with ragged leaves alone.
-        takes_memory: a buffer that was given it, a number, is larger.
     """
 
-    def __init__(
-        self,
-        check: Check[T],
-        type: str,
-        default: Any = REQUIRED,
-        *,
-        doc: str,
-        has: Owner = ("buffer", "loaders"),
-        differs: Mapping[str, Differs] | None = None,
-        core: str | None = None,
-        to_core: Callable[[T], Any] | None = None,
-        state: Literal["always", "given"] | None = None,
-        to_state: Callable[[T, Any], Any] | None = None,
-        for_rows: bool = False,
-        takes_memory: bool = False,
-    ) -> None:
-        self.check = check
-        self.type = type
-        self.default = default
-        self.doc = doc
-        self.has = has
-        self.core = core
-        self.to_core = to_core
-        self.state = state
-        self.to_state = to_state
-        self.for_rows = for_rows
-        self.takes_memory = takes_memory
-        self._differs = differs or {}
+    check: Check[T]
+    type: str  # in signatures
+    default: Any = REQUIRED  # in signatures
+    _: KW_ONLY
+    doc: str  # its entry in docstrings; the first sentence is for docs/options.md
+    has: Owner = ("buffer", "loaders")  # the kinds of owners that have it
+    differs: Mapping[str, Differs] = field(default_factory=dict)  # for kinds of owners
+    core: str | None = None  # its name in the core; None if that does not know it
+    to_core: Callable[[T], Any] | None = None  # makes the core's form of the value
+    # "always": it is part of every state; "given": of those of buffers that were given
+    # it, and a state without it has the default; None: of none.
+    state: Literal["always", "given"] | None = None
+    # Makes its entry in a state of the value, and of all options.
+    to_state: Callable[[T, Any], Any] | None = None
+    for_rows: bool = False  # it makes sense with ragged leaves alone
+    takes_memory: bool = False  # a buffer that was given it, a number, is larger
 
     @overload
-    def __get__(self, instance: None, owner: type) -> Option[T]: ...
+    def __get__(self, instance: None, owner: Any) -> Option[T]: ...
     @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object | None, owner: type) -> Option[T] | T:
+    def __get__(self, instance: object, owner: Any) -> T: ...
+    def __get__(self, instance: object | None, owner: Any) -> Option[T] | T:
         """Return the row; of an object, which has no value of it, raise."""
         if instance is None:
             return self
@@ -205,7 +167,7 @@ class Option(Generic[T]):
         """Return type, default and doc for an owner."""
         row = Differs(self.type, self.default, self.doc)
         for kind in owner:
-            other = self._differs.get(kind)
+            other = self.differs.get(kind)
             if other is not None:
                 row = Differs(
                     other.type or row.type,

@@ -288,39 +288,35 @@ class LoaderCallbacks:
     end_epoch: weakref.WeakMethod[Callable[[], None]]
 
 
+@dataclass
 class Rendezvous:
-    """The rendezvous of one epoch; it may be called again after Ctrl-C.
+    """The rendezvous of one epoch; it may be called again after Ctrl-C."""
 
-    Attributes:
-        agreement: on the epoch; None before the first call.
-    """
-
-    def __init__(self, agreements: Agreements, callbacks: LoaderCallbacks) -> None:
-        self.agreement: Agreement | None = None
-        self._previous: Agreement | None = None  # on the epoch before
-        self._agreements = agreements
-        self._callbacks = callbacks
+    agreements: Agreements
+    callbacks: LoaderCallbacks
+    agreement: Agreement | None = None  # on the epoch; None before the first call
+    _previous: Agreement | None = None  # on the epoch before
 
     def __call__(self, epoch: EpochIterator) -> tuple[Agreement, Progress]:
         """Begin the epoch on all ranks; return the agreement and the progress here."""
         if self.agreement is None:
-            self._previous = self._agreements.last
-            self.agreement = self._agreements.begin()
+            self._previous = self.agreements.last
+            self.agreement = self.agreements.begin()
         run = self._start(epoch, self.agreement)
-        arguments = self._callbacks.arguments()
+        arguments = self.callbacks.arguments()
         progress = states.begin_progress(run.resume, run.number, arguments["seed"])
-        self._agreements.last, self._agreements.progress = self.agreement, progress
+        self.agreements.last, self.agreements.progress = self.agreement, progress
         # The length may be known with the first item only.
-        if (write_length := self._callbacks.write_length()) is not None:
+        if (write_length := self.callbacks.write_length()) is not None:
             write_length()
         # Ranks may have different seeds.
-        compared = {**arguments, "uneven": self._agreements.uneven}
+        compared = {**arguments, "uneven": self.agreements.uneven}
         del compared["seed"]
         try:
             self.agreement.begin(run.number, progress.before, progress.at, compared)
         except Exception:
             epoch.supersede()
-            if (take_back := self._callbacks.take_back()) is not None:
+            if (take_back := self.callbacks.take_back()) is not None:
                 take_back(run.number, run.resume)
             raise
         if self._previous is not None:

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from echobuf.cache.distributed import protocol
@@ -233,23 +234,17 @@ def _has_gone(error: OSError) -> bool:
     return isinstance(error, ConnectionError)
 
 
+@dataclass(frozen=True)
 class SharedItems:
     """The items that one rank gets from the others, and gives them.
 
     Item number i is of the partition of rank i % ranks.
     """
 
-    def __init__(
-        self,
-        client: PeerClient,
-        rank: int,
-        lost_ranks: LostRanks,
-        counters: SharedCounters,
-    ) -> None:
-        self.client = client
-        self._rank = rank
-        self._lost_ranks = lost_ranks
-        self._counters = counters
+    client: PeerClient
+    rank: int  # this one
+    lost_ranks: LostRanks  # as this rank knows them
+    counters: SharedCounters  # of `PEER_COUNTS`, and "damaged"
 
     def fetch(self, numbers: Sequence[int]) -> tuple[dict[int, Any], dict[int, int]]:
         """Fetch items from the ranks that own their partitions.
@@ -258,11 +253,11 @@ class SharedItems:
             The items that were found, by their index in `numbers`; and the free bytes
             of each rank that has answered.
         """
-        self._lost_ranks.check()
+        self.lost_ranks.check()
         indices: dict[int, list[int]] = {}
         for index, number in enumerate(numbers):
             rank = number % self.client.ranks
-            if rank != self._rank and rank not in self._lost_ranks:
+            if rank != self.rank and rank not in self.lost_ranks:
                 indices.setdefault(rank, []).append(index)
         requested = {rank: [numbers[i] for i in each] for rank, each in indices.items()}
         answers = self.client.fetch(requested, self._add_lost)
@@ -278,9 +273,9 @@ class SharedItems:
         try:
             item = decode_item(encoded, number)
         except DamagedError:
-            self._counters.add(damaged=1)
+            self.counters.add(damaged=1)
             return {}
-        self._counters.add(from_peers=1, peer_bytes=len(encoded))
+        self.counters.add(from_peers=1, peer_bytes=len(encoded))
         return {index: item}
 
     def give(self, items: Mapping[int, Any], free: Mapping[int, int]) -> None:
@@ -296,10 +291,10 @@ class SharedItems:
                 self._add_lost(rank, error)
             else:
                 size = sum(len(encoded) for _, encoded in given)
-                self._counters.add(given=len(given), given_bytes=size)
+                self.counters.add(given=len(given), given_bytes=size)
 
     def _add_lost(self, rank: int, error: OSError) -> None:
-        self._lost_ranks.add(rank, message(error))
+        self.lost_ranks.add(rank, message(error))
 
 
 def _encode_fitting(items: Mapping[int, Any], free: int) -> list[tuple[int, bytearray]]:

@@ -10,6 +10,7 @@ import socket
 import threading
 import weakref
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from echobuf.cache.distributed import protocol
@@ -90,15 +91,15 @@ def _stop(
         thread.join(_JOIN_S)
 
 
+@dataclass(eq=False)
 class _RequestHandler:
     """A handler of the connections of all clients."""
 
-    def __init__(self, token: bytes, store: Any, length: int, max_bytes: int) -> None:
-        self._token = token
-        self._store = store
-        self._length = length
-        self._max_bytes = max_bytes
-        self._will_flush = False
+    token: bytes
+    store: Any
+    length: int
+    max_bytes: int
+    _will_flush: bool = False
 
     async def accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -130,7 +131,7 @@ class _RequestHandler:
 
     def _is_member(self, greeting: bytearray) -> bool:
         magic, token = protocol.GREETING.unpack(greeting)
-        return magic == protocol.MAGIC and hmac.compare_digest(token, self._token)
+        return magic == protocol.MAGIC and hmac.compare_digest(token, self.token)
 
     async def _handle_request(self, connection: _Connection) -> None:
         head = await connection.receive(protocol.REQUEST.size)
@@ -138,7 +139,7 @@ class _RequestHandler:
         if kind not in (protocol.GET, protocol.PUT) or count > protocol.MOST_ITEMS:
             raise protocol.ProtocolError
         numbers = protocol.unpack_numbers(await connection.receive(8 * count))
-        if any(number >= self._length for number in numbers):
+        if any(number >= self.length for number in numbers):
             raise protocol.ProtocolError
         if kind == protocol.GET:
             await self._handle_get(connection, numbers)
@@ -146,9 +147,9 @@ class _RequestHandler:
             await self._handle_put(connection, numbers)
 
     async def _handle_get(self, connection: _Connection, numbers: list[int]) -> None:
-        items = [item or b"" for item in self._store.get_all(numbers)]
+        items = [item or b"" for item in self.store.get_all(numbers)]
         await connection.send(
-            protocol.GET_RESPONSE.pack(max(0, self._store.free_bytes()))
+            protocol.GET_RESPONSE.pack(max(0, self.store.free_bytes()))
             + protocol.pack_numbers(len(item) for item in items)
         )
         for item in items:
@@ -158,11 +159,11 @@ class _RequestHandler:
         valid = 0
         sizes = protocol.unpack_numbers(await connection.receive(8 * len(numbers)))
         for number, size in zip(numbers, sizes, strict=True):
-            if size > self._max_bytes:
+            if size > self.max_bytes:
                 raise protocol.ProtocolError
             encoded = await connection.receive(size)
             if is_valid(encoded, number):
-                self._store.put(number, EncodedItem(encoded))
+                self.store.put(number, EncodedItem(encoded))
                 valid += 1
         self._flush_soon()
         await connection.send(protocol.PUT_RESPONSE.pack(valid))
@@ -175,7 +176,7 @@ class _RequestHandler:
 
     def _flush(self) -> None:
         self._will_flush = False
-        self._store.flush()
+        self.store.flush()
 
 
 class _Connection:
