@@ -236,8 +236,8 @@ class CachedDataset:
     def flush(self) -> None:
         """Write to the directory the items that this process still buffers.
 
-        Without a call they are written within a second in which items are read, and
-        when the process exits. In memory there is nothing to write.
+        Without a call they are written within a second in which items are read, by
+        `stats`, and when the process exits. In memory there is nothing to write.
 
         Examples:
             >>> from echobuf.cache import CachedDataset
