@@ -155,6 +155,22 @@ def close_at_gate(
     closing.join()
 
 
+class GatedServer:
+    """A server whose upstream waits at example 40, until the server is closed."""
+
+    def __init__(self, n: int = 100, **options: Any) -> None:
+        self._go_on = threading.Event()
+        self._upstream = Numbers(n, lambda i: i < 40 or self._go_on.wait(60))
+        self.server = serve.Server(self._upstream, NAME, window=8, **options)
+
+    def close(self, *, restarting: bool = False) -> None:
+        """Close the server within this epoch, when 40 examples are made."""
+        from helpers import until  # which programs of the tests have not
+
+        until(lambda: self._upstream.made == 40)
+        close_at_gate(self.server, self._go_on, restarting=restarting)
+
+
 def all_of(epoch: list[list[int]]) -> list[int]:
     """Return the examples served in an epoch."""
     return list(itertools.chain.from_iterable(epoch))

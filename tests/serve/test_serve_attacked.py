@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import gc
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from serve_data import NAME, Job, Numbers, close_at_gate, counts_of, ids_of
+from serve_data import NAME, GatedServer, Job, Numbers, close_at_gate, counts_of, ids_of
 
 import echobuf.serve.server
 from echobuf import EchoLoader, OptionError, UpstreamError, serve
@@ -118,12 +117,9 @@ def impatient(monkeypatch):
 def test_jobs_of_a_server_before_the_last_are_not_adopted(impatient):
     place = address.base_path(NAME)
     address.JobMarker(place).note("00" * 16)  # another server's
-    go_on = threading.Event()
-    upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
-    server = serve.Server(upstream, NAME, window=8)
+    gated = GatedServer()
     job = Job(1, KWARGS, reconnect=60.0)
-    until(lambda: upstream.made == 40)
-    close_at_gate(server, go_on, restarting=True)
+    gated.close(restarting=True)
     address.JobMarker(place).note("00" * 16)
     with serve.Server(Numbers(100), NAME, window=8, epochs=1):
         with pytest.raises(UpstreamError, match="began anew"):
@@ -141,12 +137,9 @@ def test_a_job_that_reconnects_after_its_lease_is_dropped(impatient, monkeypatch
         return resume(*arguments)
 
     monkeypatch.setattr(client, "resume", late)
-    go_on = threading.Event()
-    upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
-    server = serve.Server(upstream, NAME, window=8)
+    gated = GatedServer()
     job = Job(1, KWARGS)
-    until(lambda: upstream.made == 40)
-    close_at_gate(server, go_on, restarting=True)
+    gated.close(restarting=True)
     with serve.Server(Numbers(100), NAME, window=8):
         may_come.set()
         with pytest.raises(UpstreamError, match="began anew"):
@@ -161,12 +154,9 @@ def test_two_jobs_reconnect_at_the_same_time(monkeypatch):
             both.wait(1)  # for the other one, if it is let in meanwhile
         return dup(file)
 
-    go_on = threading.Event()
-    upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
-    server = serve.Server(upstream, NAME, window=8, jobs=2)
+    gated = GatedServer(jobs=2)
     jobs = [Job(1, KWARGS) for _ in range(2)]
-    until(lambda: upstream.made == 40)
-    close_at_gate(server, go_on, restarting=True)
+    gated.close(restarting=True)
     monkeypatch.setattr(os, "dup", slow)
     with serve.Server(Numbers(100), NAME, window=8, epochs=1):
         for job in jobs:
@@ -236,15 +226,6 @@ def test_listing_servers_does_not_block_their_names(monkeypatch):
     fcntl.flock(looking, fcntl.LOCK_SH)  # as whoever looks, for a moment
     monkeypatch.setattr(time, "sleep", lambda _: os.close(looking))
     address.Lock(address.base_path(NAME)).release()
-
-
-def test_an_attached_job_belongs_to_one_process():
-    with (
-        serve.Server(Numbers(3), NAME, window=8),
-        serve.attach(NAME) as attached,
-        pytest.raises(TypeError, match="attach there"),
-    ):
-        pickle.dumps(attached)
 
 
 SERVER = """

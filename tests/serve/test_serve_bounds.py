@@ -5,10 +5,10 @@ import threading
 import pytest
 from serve_data import (
     NAME,
+    GatedServer,
     Job,
     Numbers,
     all_of,
-    close_at_gate,
     counts_of,
     ids_of,
     server_thread,
@@ -89,13 +89,10 @@ def test_upstream_that_fails_fails_all_jobs():
 
 
 def test_a_server_that_is_closed_fails_its_jobs():
-    go_on = threading.Event()
-    upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
-    server = serve.Server(upstream, NAME, window=8)
+    gated = GatedServer()
     job = Job(1, KWARGS)
-    until(lambda: upstream.made == 40)
-    close_at_gate(server, go_on)
-    server.close()
+    gated.close()
+    gated.server.close()
     with pytest.raises(UpstreamError, match="closed"):
         job.end()
     assert serve.names() == []
@@ -130,12 +127,9 @@ def interrupted(timeout):
 
 
 def test_a_server_that_does_not_come_back():
-    go_on = threading.Event()
-    upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
-    server = serve.Server(upstream, NAME, window=8)
+    gated = GatedServer()
     job = Job(1, KWARGS, reconnect=0.3)
-    until(lambda: upstream.made == 40)
-    close_at_gate(server, go_on, restarting=True)
+    gated.close(restarting=True)
     with pytest.raises(UpstreamError, match="did not come back"):
         job.end()
 

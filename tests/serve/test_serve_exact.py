@@ -1,7 +1,5 @@
 """Every job gets the batches of an upstream of its own; upstream runs once."""
 
-import copy
-import pickle
 import threading
 
 import numpy as np
@@ -229,11 +227,3 @@ def test_a_loader_that_is_closed_has_left_the_server(begun):
         with pytest.raises(ClosedError, match="this loader was closed"):
             next(epoch) if begun else iter(loader)
     no_feeder()
-
-
-def test_an_attached_job_cannot_be_copied_or_pickled():
-    server = serve.Server(Numbers(100), NAME, window=8, epochs=1)
-    with server, serve.attach(NAME) as attached:
-        for how in (copy.copy, copy.deepcopy, pickle.dumps):
-            with pytest.raises(TypeError, match="cannot be copied or pickled"):
-                how(attached)

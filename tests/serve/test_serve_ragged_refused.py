@@ -20,7 +20,6 @@ from echobuf import (
     ItemError,
     OptionError,
     SpecError,
-    StateError,
     UpstreamError,
     serve,
 )
@@ -171,20 +170,6 @@ def test_a_device_is_not_there_yet():
         loader = EchoLoader(attached, device="cuda", **KWARGS)
         with pytest.raises(OptionError, match="from a server, on `device` 'cuda'"):
             next(iter(loader))
-
-
-def test_a_state_in_the_middle_of_an_epoch():
-    with server_of(Texts(100)):
-        with serve.attach(NAME) as attached:
-            loader = EchoLoader(attached, **KWARGS)
-            for batch, _ in zip(loader, range(20), strict=False):
-                assert len(batch["id"]) == 4
-            state = loader.state_dict()
-        with serve.attach(NAME) as attached:
-            loader = EchoLoader(attached, **KWARGS)
-            loader.load_state_dict(state)
-            with pytest.raises(StateError, match="does not come again"):
-                next(iter(loader))
 
 
 def test_another_spec_after_a_restart():

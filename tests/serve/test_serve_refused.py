@@ -2,12 +2,10 @@
 
 import errno
 import os
-import socket
-import threading
 
 import numpy as np
 import pytest
-from serve_data import NAME, Job, Numbers, close_at_gate
+from serve_data import NAME, GatedServer, Job, Numbers
 
 import echobuf.serve.client
 from echobuf import (
@@ -88,12 +86,9 @@ def test_another_version(server, monkeypatch):
 
 
 def test_another_spec_after_a_restart():
-    go_on = threading.Event()
-    upstream = Numbers(100, lambda i: i < 40 or go_on.wait(60))
-    server = serve.Server(upstream, NAME, window=8)
+    gated = GatedServer()
     job = Job(1, KWARGS, reconnect=20.0)
-    until(lambda: upstream.made == 40)
-    close_at_gate(server, go_on, restarting=True)
+    gated.close(restarting=True)
     with pytest.raises(SpecError, match="End those jobs first"):
         serve.Server([np.zeros(3)] * 100, NAME, window=8)
     with serve.Server(Numbers(100), NAME, window=8, epochs=1):
@@ -125,35 +120,6 @@ def test_a_socket_of_another_user(server, monkeypatch):
             serve.attach(NAME)
 
 
-def test_a_socket_that_is_no_server():
-    path = address.folder() / "odd.sock"
-    with socket.socket(socket.AF_UNIX) as odd:
-        odd.bind(str(path))
-        odd.listen()
-
-        def answer():
-            connection, _ = odd.accept()
-            with connection:
-                connection.recv(1 << 16)
-                connection.sendall(b"\0\0\0\2[]")
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with pytest.raises(OptionError, match="no server of echobuf's"):
-            serve.attach("odd")
-        thread.join()
-
-
-def test_strangers_words_do_not_harm(server):
-    path = f"/proc/self/fd/{os.open(address.folder(), os.O_PATH)}/{NAME}.sock"
-    for words in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\2[]", b"\0", b"\0\0\0\x02{}"):
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(path)
-            client.sendall(words)
-    os.close(int(path.split("/")[4]))
-    assert serve.status(NAME).jobs == ()
-
-
 def test_options_that_the_server_decides_are_refused(server):
     with serve.attach(NAME) as attached:
         for name, value in (
@@ -175,13 +141,6 @@ def test_an_attached_job_is_for_one_loader(server):
         del loader
         with pytest.raises(OptionError, match="by a loader alone"):
             iter(attached)
-
-
-def test_a_window_larger_than_the_servers(server):
-    with serve.attach(NAME) as attached:
-        loader = EchoLoader(attached, window=64, batch_size=4, factor=2)
-        with pytest.raises(OptionError, match="`window` is 64"):
-            next(iter(loader))
 
 
 def test_a_state_in_the_middle_of_an_epoch(server):
