@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import echobuf
-from cache_data import COUNT, Numbered, check_all, in_child, item, make, size_of
+from cache_data import COUNT, Numbered, check_all, in_child, item, make
 from echobuf.cache import CachedDataset, directory
 from helpers import Worker
 
@@ -256,19 +256,6 @@ def test_a_cache_on_a_full_disk_serves_its_items(tmp_path):
         check_full(tmp_path, serves=True)
 
     in_child(use)
-
-
-def test_two_caches_with_buffered_items_store_no_more_than_fit(tmp_path):
-    source = [bytes(700)] * 40
-    most = 10 * size_of(source[0])
-    one, two = (make(tmp_path, most, source=source) for _ in range(2))
-    for number in range(10):
-        one[number]
-        two[20 + number]
-    one.flush()
-    two.flush()
-    assert list(one) == list(two) == source
-    assert (one.stats().items, two.stats().bytes) == (10, most)
 
 
 def test_two_caches_of_one_directory_share_items(tmp_path):

@@ -21,6 +21,7 @@ from cache_data import (
 )
 from echobuf.cache import disk
 from echobuf.cache.items import ItemEncoder
+from helpers import Worker
 
 START_METHODS = ["fork", "spawn", "forkserver"]
 
@@ -86,20 +87,8 @@ def test_many_writing_processes_store_no_more_than_fits(place):
 
 def test_threads_share_a_cache(place):
     cached = make(place())
-    failed = []
-
-    def read(order):
-        try:
-            read_all(cached, order)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=read, args=(order,)) for order in orders(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not failed
+    for worker in [Worker(read_all, cached, order) for order in orders(4)]:
+        worker.result()
     stats = cached.stats()
     assert (stats.items, stats.damaged) == (COUNT, 0)
     assert stats.hits + stats.misses == 4 * COUNT
@@ -254,23 +243,17 @@ def check_stored(directory, source, stored):
 
 def test_children_forked_while_threads_read_and_write(place):
     cached = make(place())
-    failed, stopped = [], threading.Event()
+    stopped = threading.Event()
 
     def work():
-        try:
-            while not stopped.is_set():
-                check_all(cached)
-                cached.flush()
-        except BaseException as error:
-            failed.append(error)
+        while not stopped.is_set():
+            check_all(cached)
+            cached.flush()
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
+    workers = [Worker(work) for _ in range(2)]
     for _ in range(10):
         in_child(check_all, cached)
     stopped.set()
-    for thread in threads:
-        thread.join(60)
-    assert not failed
+    for worker in workers:
+        worker.result()
     assert (cached.stats().items, cached.stats().damaged) == (COUNT, 0)

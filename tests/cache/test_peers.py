@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ import echobuf
 from cache_data import COUNT, check, in_child, item, size_of, store_of
 from echobuf.cache.distributed import LocalitySampler, PartitionedDataset
 from echobuf.cache.items import ItemEncoder
+from helpers import Worker
 from sharing_ranks import Sharing, read
 
 pytestmark = pytest.mark.usefixtures("ranks_here")
@@ -55,24 +55,15 @@ def test_threads_of_all_ranks_read_at_any_time():
     sharing = Sharing(3)
 
     def rank_does(rank, cache):
-        failed = []
-
         def work(seed):
-            try:
-                for number in shuffled(seed)[: 10 + 10 * rank]:
-                    check(cache[number], number)
-                batch = shuffled(seed + 1)[:9] + [seed] * 2
-                for number, got in zip(batch, cache.__getitems__(batch), strict=True):
-                    check(got, number)
-            except BaseException as error:
-                failed.append(error)
+            for number in shuffled(seed)[: 10 + 10 * rank]:
+                check(cache[number], number)
+            batch = shuffled(seed + 1)[:9] + [seed] * 2
+            for number, got in zip(batch, cache.__getitems__(batch), strict=True):
+                check(got, number)
 
-        threads = [threading.Thread(target=work, args=(i + rank,)) for i in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert not failed
+        for worker in [Worker(work, i + rank) for i in range(3)]:
+            worker.result()
 
     sharing.run(rank_does)
     assert sharing.sum("damaged") == 0
