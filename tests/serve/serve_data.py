@@ -12,8 +12,7 @@ import numpy as np
 from echobuf import EchoLoader, serve
 from echobuf.resources import Signal
 from echobuf.serve.server_loop import ServerLoop
-from echobuf.serve.shared_ring import SharedRing
-from echobuf.serve.upstream import ServerUpstream
+from echobuf.serve.shared_ring import ServerUpstream, SharedRing
 
 NAME = "numbers"
 

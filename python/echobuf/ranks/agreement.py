@@ -12,7 +12,7 @@ from typing import Any
 from echobuf.errors import OptionError, StateError, UpstreamError
 from echobuf.loader.epoch import EpochFeed, EpochIterator
 from echobuf.ranks import states
-from echobuf.ranks.json_store import format_error, format_per_rank
+from echobuf.ranks.liveness import format_error, format_per_rank
 from echobuf.ranks.states import Progress, RankPosition, State
 from echobuf.ranks.store import RankStore
 

@@ -24,7 +24,7 @@ from echobuf.ranks.agreement import (
     decide,
     explain_failure,
 )
-from echobuf.ranks.json_store import format_error
+from echobuf.ranks.liveness import format_error
 from echobuf.ranks.states import State
 from echobuf.resources import Uncopied
 from echobuf.trees import NAMESPACE

@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 import torch.distributed as dist
 
 from echobuf.errors import OptionError, UpstreamError
-from echobuf.ranks.json_store import JsonStore, StoreGoneError
-from echobuf.ranks.liveness import Liveness
+from echobuf.ranks.liveness import JsonStore, Liveness, StoreGoneError
 
 T = TypeVar("T")
 

@@ -29,11 +29,11 @@ from echobuf.serve.protocol import ExampleSpec, Message, ServerInfo, pack
 from echobuf.serve.ragged import LARGEST, check_serving
 from echobuf.serve.server_loop import Adoption, ServerLoop
 from echobuf.serve.shared_ring import (
+    ServerUpstream,
     SharedRing,
     allocate,
     ring_arguments,
 )
-from echobuf.serve.upstream import ServerUpstream
 from echobuf.workers.settings import check_workers
 
 _SLICE_S = 0.25

@@ -13,7 +13,6 @@ from echobuf.transforms import (
     filters,
     mix,
     operation,
-    perspective,
     pixels,
     points,
     resampling,
@@ -28,7 +27,6 @@ from echobuf.transforms.custom import *
 from echobuf.transforms.filters import *
 from echobuf.transforms.mix import *
 from echobuf.transforms.operation import *
-from echobuf.transforms.perspective import *
 from echobuf.transforms.pixels import *
 from echobuf.transforms.points import *
 from echobuf.transforms.resampling import *
@@ -44,7 +42,6 @@ __all__ += custom.__all__
 __all__ += filters.__all__
 __all__ += mix.__all__
 __all__ += operation.__all__
-__all__ += perspective.__all__
 __all__ += pixels.__all__
 __all__ += points.__all__
 __all__ += resampling.__all__

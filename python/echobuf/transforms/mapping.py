@@ -11,7 +11,7 @@ from echobuf.errors import OptionError, show, warn_caller
 from echobuf.field import Field, is_ragged
 from echobuf.output_spec import OutputSpec
 from echobuf.spec import Spec
-from echobuf.transforms import dtypes, points_chain, ragged_chains
+from echobuf.transforms import dtypes, points_chain, windows
 from echobuf.transforms.chain import Chain
 from echobuf.transforms.choices import Container, mixes_in
 from echobuf.transforms.leaves import Chains, Leaves, Path, name_of
@@ -19,7 +19,7 @@ from echobuf.transforms.lowering import Extent
 from echobuf.transforms.mix import Mixing, MixUp
 from echobuf.transforms.operation import Operation, every, occurrences, placed
 from echobuf.transforms.points_chain import PointsChain
-from echobuf.transforms.ragged_chains import RaggedPlan
+from echobuf.transforms.windows import RaggedPlan
 
 
 def make(spec: Spec, transform: Any, *, whole: bool) -> OutputSpec:
@@ -139,9 +139,7 @@ class _Builder:
         numbers = (self._numbers[key] for key in occurrences(operations))
         if is_ragged(field):
             places = placed(operations, numbers)
-            self._ragged[path] = ragged_chains.plan(
-                name_of(path), field, places, images
-            )
+            self._ragged[path] = windows.plan(name_of(path), field, places, images)
             return self._ragged[path].chain
         image = points_chain.image_of(self._leaves, self._chains, path)
         chain = (

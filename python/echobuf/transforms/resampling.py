@@ -1,4 +1,4 @@
-"""Operations that make pixels of several pixels: resizing, rotation, affine maps."""
+"""Operations that make pixels of several: resizing, affine maps, perspective."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from echobuf.transforms.chain import Chain
 from echobuf.transforms.crops import filling
 from echobuf.transforms.operation import Alternating, Operation
 
-__all__ = ["RandomAffine", "RandomResizedCrop", "RandomRotation", "Resize"]
+__all__ = [
+    "RandomAffine",
+    "RandomPerspective",
+    "RandomResizedCrop",
+    "RandomRotation",
+    "Resize",
+]
 
 _CROP_MODES = ("bilinear", "bicubic", "nearest")
 _RESIZE_MODES = ("bilinear", "bicubic", "nearest", "nearest-exact")
@@ -66,15 +72,11 @@ class Resize(Operation):
             return
         how = self._value("interpolation")
         if how not in _FILTERS or chain.is_mask:
-            settings = {
-                "in": chain.extent,
-                "height": rows,
-                "width": columns,
-                "centred": int(how == "nearest-exact"),
-            }
+            settings = _sized(chain, (rows, columns))
+            settings["centred"] = int(how == "nearest-exact")
             chain.move("nearest", settings, (rows, columns, channels))
-            return
-        add_resample(chain, (rows, columns), how, antialias=self.antialias)
+        else:
+            _add_resample(chain, (rows, columns), how, self.antialias)
 
     def _result(self, height: int, width: int) -> tuple[int, int]:
         size: tuple[int, int] = self._value("size")
@@ -128,50 +130,37 @@ class RandomResizedCrop(Alternating):
 
     def add_to(self, chain: Chain) -> None:
         _, _, channels = chain.image()
-        rows, columns = self._value("size")
-        scale = self._value("scale")
-        low, high = self._value("ratio")
-        ratio = math.log(low), math.log(high)
+        size: tuple[int, int] = self._value("size")
+        window = {
+            "scale": list(self._value("scale")),
+            "ratio": [math.log(bound) for bound in self._value("ratio")],
+        }
         how = self._value("interpolation")
         if how == "nearest" or chain.is_mask:
-            settings = {
-                "in": chain.extent,
-                "height": rows,
-                "width": columns,
-                "scale": list(scale),
-                "ratio": list(ratio),
-            }
-            chain.move("nearest_window", settings, (rows, columns, channels))
-            return
-        add_resample(
-            chain,
-            (rows, columns),
-            how,
-            antialias=self.antialias,
-            scale=scale,
-            ratio=ratio,
-        )
+            settings = {**_sized(chain, size), **window}
+            chain.move("nearest_window", settings, (*size, channels))
+        else:
+            _add_resample(chain, size, how, self.antialias, window)
 
 
-def add_resample(
+def _sized(chain: Chain, size: tuple[int, int]) -> dict[str, Any]:
+    return {"in": chain.extent, "height": size[0], "width": size[1]}
+
+
+def _add_resample(
     chain: Chain,
     size: tuple[int, int],
     how: str,
-    *,
     antialias: bool,
-    scale: arguments.Pair | None = None,
-    ratio: arguments.Pair = (0.0, 0.0),
+    window: dict[str, list[float]] | None = None,
 ) -> None:
-    """Add bilinear or bicubic resizing, of a window if `scale` says so."""
+    """Add bilinear or bicubic resizing, of a window if one is given."""
     chain.computes()
     settings = {
-        "in": chain.extent,
-        "height": size[0],
-        "width": size[1],
+        **_sized(chain, size),
         "antialias": int(antialias),
-        "windowed": int(scale is not None),
-        "scale": list(scale or (1.0, 1.0)),
-        "ratio": list(ratio),
+        "windowed": int(window is not None),
+        **(window or {"scale": [1.0, 1.0], "ratio": [0.0, 0.0]}),
         "filter": _FILTERS[how],
     }
     chain.resample("resample", settings, (*size, chain.extent[2]), "half up")
@@ -193,22 +182,18 @@ def _no_expansion(owner: Operation, name: str, value: Any) -> None:
         raise owner.refusal(name, value, "False: all images of a batch are of one size")
 
 
-def _center(owner: Operation, name: str, value: Any) -> Pair | None:
-    if value is None:
-        return None
+def _two(owner: Operation, name: str, value: Any, *bounds: float) -> Pair:
     if not arguments.is_sequence(value) or len(value) != 2:
-        raise owner.refusal(name, value, "a pair, x and y, or None")
-    x, y = (arguments.number(owner, name, each) for each in value)
+        raise owner.refusal(name, value, "a pair, for x and for y")
+    x, y = (arguments.number(owner, name, each, *bounds) for each in value)
     return x, y
+
+
+_center = arguments.optional(_two)
 
 
 def _shares(owner: Operation, name: str, value: Any) -> Pair:
-    if value is None:
-        return 0.0, 0.0
-    if not arguments.is_sequence(value) or len(value) != 2:
-        raise owner.refusal(name, value, "a pair, for x and for y")
-    x, y = (arguments.number(owner, name, share, 0.0, 1.0) for share in value)
-    return x, y
+    return (0.0, 0.0) if value is None else _two(owner, name, value, 0.0, 1.0)
 
 
 def _scales(owner: Operation, name: str, value: Any) -> Pair:
@@ -234,11 +219,7 @@ def _shears(owner: Operation, name: str, value: Any) -> tuple[Pair, Pair]:
     return both
 
 
-_WARP = {
-    "interpolation": warp_mode,
-    "center": _center,
-    "fill": arguments.numbers_of,
-}
+_WARP = {"interpolation": warp_mode, "center": _center, "fill": arguments.numbers_of}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -345,10 +326,7 @@ def _add_warp(
 ) -> None:
     height, width, _ = chain.image()
     chain.computes()
-    given = _center(owner, "center", owner.center)
-    center = (0.0, 0.0)
-    if given is not None:
-        center = given[0] - width / 2, given[1] - height / 2
+    x, y = _center(owner, "center", owner.center) or (width / 2, height / 2)
     how = warp_mode(owner, "interpolation", owner.interpolation)
     settings = {
         "in": chain.extent,
@@ -358,7 +336,64 @@ def _add_warp(
         "scale": list(scale),
         "shear_x": list(shear[0]),
         "shear_y": list(shear[1]),
-        "centre": list(center),
+        "centre": [x - width / 2, y - height / 2],
         "fill": filling(owner, chain, owner.fill, rounds=True),
     }
     chain.resample("warp", settings, chain.extent, "half even")
+
+
+@dataclass(frozen=True, eq=False)
+class RandomPerspective(Operation):
+    """Images seen from another point, with a probability.
+
+    Each corner is moved to any place in a rectangle of pixels at that corner, and the
+    image follows by the projective map that the corners define. If they lie on a line,
+    the image stays as it is.
+
+    Args:
+        distortion_scale: the share of half of the image's height and width that a
+            corner is moved by at most, from 0 to 1.
+        p: with which probability.
+        interpolation: "nearest" or "bilinear".
+        fill: the value outside the image: a number, or one for each channel; of uint8
+            rounded to a whole one, of two the even one.
+
+    As `torchvision.transforms.v2.RandomPerspective`.
+
+    Examples:
+        >>> image = np.full((4, 6), 255, np.uint8)
+        >>> chain = [
+        ...     T.RandomPerspective(distortion_scale=0.5, p=1, interpolation="nearest")
+        ... ]
+        >>> loader = EchoLoader([image], batch_size=1, transform=chain)
+        >>> next(iter(loader))[0] // 255
+        array([[1, 1, 0, 0, 0, 0],
+               [1, 1, 1, 1, 1, 0],
+               [1, 1, 1, 1, 1, 0],
+               [0, 0, 0, 1, 1, 1]], dtype=uint8)
+    """
+
+    distortion_scale: float = 0.5
+    p: float = 0.5
+    interpolation: Any = "bilinear"
+    fill: Any = 0
+    _arguments = arguments.checks(
+        distortion_scale=arguments.numbers(0.0, 1.0),
+        p=arguments.probability,
+        interpolation=warp_mode,
+        fill=arguments.numbers_of,
+    )
+
+    def add_to(self, chain: Chain) -> None:
+        height, width, _ = chain.image()
+        chain.computes()
+        how, share = self._value("interpolation"), self._value("distortion_scale")
+        settings = {
+            "in": chain.extent,
+            "bilinear": int(how == "bilinear" and not chain.is_mask),
+            "p": float(self.p),
+            "down": int(share * (height // 2)) + 1,
+            "right": int(share * (width // 2)) + 1,
+            "fill": filling(self, chain, self.fill, rounds=True),
+        }
+        chain.resample("perspective", settings, chain.extent, "half even")

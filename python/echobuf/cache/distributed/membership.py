@@ -13,8 +13,7 @@ from typing import Any
 from echobuf.cache.distributed import protocol
 from echobuf.cache.memory import SharedMemory
 from echobuf.errors import OptionError, UpstreamError
-from echobuf.ranks.json_store import format_error, format_per_rank
-from echobuf.ranks.liveness import Process
+from echobuf.ranks.liveness import Process, format_error, format_per_rank
 from echobuf.ranks.store import RankStore, join_group
 
 LOOPBACK = "127.0.0.1"
