@@ -175,7 +175,7 @@ def dealt(
     ranks: int, part: int, trials: int, chance: np.random.Generator
 ) -> list[float]:
     """Return the shares that move, for shuffled epochs of ImageNet's length."""
-    from echobuf.cache.distributed.holdings import owners
+    from echobuf.cache.distributed.membership import owners
     from echobuf.cache.distributed.sampler import assign
 
     found: list[float] = []

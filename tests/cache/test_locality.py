@@ -17,7 +17,7 @@ from torch.utils.data.distributed import DistributedSampler
 import echobuf
 from cache_data import COUNT, Numbered, check, size_of
 from echobuf.cache.distributed import LocalitySampler, PartitionedDataset
-from echobuf.cache.distributed.holdings import NO_RANK
+from echobuf.cache.distributed.membership import NO_RANK
 from sharing_ranks import Sharing, read
 
 pytestmark = pytest.mark.usefixtures("ranks_here")

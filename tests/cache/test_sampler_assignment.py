@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from echobuf.cache.distributed.holdings import NO_RANK
+from echobuf.cache.distributed.membership import NO_RANK
 from echobuf.cache.distributed.sampler import assign, count_held, imbalance
 
 

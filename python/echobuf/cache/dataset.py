@@ -131,10 +131,8 @@ class CachedDataset:
                 )
             from echobuf.cache.disk import DiskStore
 
-            contents = directories.Contents(self._identity, self._length)
-            self._store = DiskStore(
-                directories.claim(directory, contents), self._max_bytes
-            )
+            claimed = directories.claim(directory, self._identity, self._length)
+            self._store = DiskStore(claimed, self._max_bytes)
 
     def __len__(self) -> int:
         """Return the number of items of the dataset, cached or not."""

@@ -23,13 +23,7 @@ _VERSION = 2
 _STORE = "items.sqlite3"
 _OR_DELETE = ", or delete this one if it is not needed"
 
-
-@dataclass(frozen=True)
-class Contents:
-    """The data that a cache holds."""
-
-    identity: str  # of the data and their preparation
-    length: int  # the number of items
+Marker = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -45,11 +39,23 @@ class Directory:
         return self.path / _STORE
 
 
-def claim(directory: Any, contents: Contents) -> Directory:
-    """Check the marker of a directory; write it where the directory is new or empty."""
+def claim(directory: Any, identity: str, length: int) -> Directory:
+    """Check the marker of a directory; write it where the directory is new or empty.
+
+    Args:
+        directory: a path.
+        identity: of the data and their preparation.
+        length: the number of items.
+    """
+    marker = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "identity": identity,
+        "length": length,
+    }
     path = Path(_check_path(directory))
     try:
-        return _claim(path, contents)
+        return _claim(path, marker)
     except OSError as error:
         clear = explain(error, f"the cache in {str(path)!r}", "keep fewer caches")
         if clear is not None:
@@ -70,7 +76,7 @@ def _check_path(directory: Any) -> str:
         ) from None
 
 
-def _claim(path: Path, contents: Contents) -> Directory:
+def _claim(path: Path, marker: Marker) -> Directory:
     if path.exists() and not path.is_dir():
         raise _refusal(path, "is a file, not a directory.")
     is_new = not path.exists()
@@ -80,13 +86,13 @@ def _claim(path: Path, contents: Contents) -> Directory:
     if _MARKER not in found and not (path / _MARKER).exists():
         try:
             _check_unused(path, found)
-            _write_marker(path, contents)
+            _write_marker(path, marker)
         except Exception:
             if is_new:
                 with contextlib.suppress(OSError):  # another process uses it by now
                     path.rmdir()
             raise
-    _check_marker(path, contents)
+    _check_marker(path, marker)
     return _inspect(path)
 
 
@@ -98,14 +104,8 @@ def _check_unused(path: Path, found: set[str]) -> None:
         raise _refusal(path, "cannot be written to, and holds no cache.")
 
 
-def _write_marker(path: Path, contents: Contents) -> None:
+def _write_marker(path: Path, marker: Marker) -> None:
     """Write the marker in one step, unless another process has written it."""
-    marker = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "identity": contents.identity,
-        "length": contents.length,
-    }
     temporary = path / f"{_TEMPORARY}{secrets.token_hex(8)}"
     try:
         # Made by name, unlike `mkstemp`: the system then applies the umask.
@@ -119,17 +119,15 @@ def _write_marker(path: Path, contents: Contents) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _check_marker(path: Path, contents: Contents) -> None:
+def _check_marker(path: Path, marker: Marker) -> None:
     try:
-        marker = json.loads((path / _MARKER).read_bytes())
-        known = marker["format"] == _FORMAT
-        version, identity, length = (
-            marker.get(key) for key in ("version", "identity", "length")
-        )
-    except (ValueError, TypeError, KeyError, AttributeError):
+        found = json.loads((path / _MARKER).read_bytes())
+        known = found["format"] == _FORMAT
+    except (ValueError, TypeError, KeyError):
         known = False
     if not known:
         raise _refusal(path, f"has a file {_MARKER} that echobuf did not write.")
+    version, identity, length = map(found.get, ("version", "identity", "length"))
     if version != _VERSION:
         raise _refusal(
             path,
@@ -137,12 +135,12 @@ def _check_marker(path: Path, contents: Contents) -> None:
             f"version {_VERSION}.",
             _OR_DELETE,
         )
-    if (identity, length) != (contents.identity, contents.length):
+    if (identity, length) != (marker["identity"], marker["length"]):
         raise _refusal(
             path,
             f"is a cache of other data: of {length!r} items with `identity` "
-            f"{identity!r}; here there are {contents.length} with "
-            f"{contents.identity!r}.",
+            f"{identity!r}; here there are {marker['length']} with "
+            f"{marker['identity']!r}.",
             _OR_DELETE,
         )
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
-from echobuf.errors import OptionError, StateError, UpstreamError
+from echobuf.errors import EchobufError, OptionError, StateError, UpstreamError
 from echobuf.loader.epoch import EpochFeed, EpochIterator
 from echobuf.ranks import states
 from echobuf.ranks.liveness import format_error, format_per_rank
@@ -232,26 +232,32 @@ def _check_same(beginnings: list[tuple[int, dict[str, Any]]]) -> None:
                 f"`{name}` differs between ranks ({format_per_rank(values)}); make the "
                 "loader with the same arguments on all of them."
             )
-    epochs = [(rank, one["epoch"]) for rank, one in beginnings]
-    if len({epoch for _, epoch in epochs}) > 1:
-        raise OptionError(
-            f"the ranks are in different epochs ({format_per_rank(epochs)}); call "
-            "`set_epoch` with the same number on all of them, or load states taken at "
-            "the same batch."
-        )
-    starts = [(rank, one["base"]) for rank, one in beginnings]
-    if len({start for _, start in starts}) > 1:
-        raise StateError(
-            "the ranks begin at different examples of their shards "
-            f"({format_per_rank(starts)}); load the same state on all of them."
-        )
-    batches = [(rank, one["batches"]) for rank, one in beginnings]
-    if len({count for _, count in batches}) > 1:
-        raise StateError(
-            "the ranks go on from different batches of the epoch "
-            f"({format_per_rank(batches)}); load states taken at the same batch on all "
-            "of them."
-        )
+    for name, error, text in _ALIKE:
+        values = [(rank, one[name]) for rank, one in beginnings]
+        if len({value for _, value in values}) > 1:
+            raise error(text.format(format_per_rank(values)))
+
+
+_ALIKE: tuple[tuple[str, type[EchobufError], str], ...] = (
+    (
+        "epoch",
+        OptionError,
+        "the ranks are in different epochs ({}); call `set_epoch` with the same number "
+        "on all of them, or load states taken at the same batch.",
+    ),
+    (
+        "base",
+        StateError,
+        "the ranks begin at different examples of their shards ({}); load the same "
+        "state on all of them.",
+    ),
+    (
+        "batches",
+        StateError,
+        "the ranks go on from different batches of the epoch ({}); load states taken "
+        "at the same batch on all of them.",
+    ),
+)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 from echobuf.arguments import check_timeout
 from echobuf.cache.dataset import COUNTED, CachedDataset, CacheStats
 from echobuf.cache.distributed import membership
-from echobuf.cache.distributed.holdings import Holders, Holdings
+from echobuf.cache.distributed.membership import Holders, Holdings
 from echobuf.cache.distributed.peers import PEER_COUNTS, PeerClient, SharedItems
 from echobuf.cache.distributed.server import CacheServer
 from echobuf.errors import ForkError, OptionError

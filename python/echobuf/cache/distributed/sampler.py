@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from echobuf.arguments import check_bool, check_epoch, check_int
 from echobuf.cache.distributed.dataset import PartitionedDataset
-from echobuf.cache.distributed.holdings import NO_RANK, Holders
+from echobuf.cache.distributed.membership import NO_RANK, Holders
 from echobuf.errors import OptionError
 
 
