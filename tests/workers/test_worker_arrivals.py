@@ -18,7 +18,6 @@ from arrival_data import (
     reload,
     used_exactly,
 )
-from helpers import until
 from opened_states import opened, resealed
 from ragged_worker_data import KWARGS as RAGGED
 from ragged_worker_data import texts
@@ -195,14 +194,6 @@ def test_an_error_reaches_the_loop_and_the_next_epoch_works(tmp_path):
     del epoch  # left half-way
     flag.unlink()
     used_exactly(ids(loader), N, 2)
-
-
-def test_a_loader_whose_worker_hangs_can_be_dropped():
-    loader = arriving(Troubled(N, worker_data.hang, 16))
-    epoch = iter(loader)
-    next(epoch)
-    until(lambda loader=loader: loader.stats().fresh >= 20)
-    del loader, epoch  # see `nothing_left`
 
 
 @pytest.mark.parametrize(

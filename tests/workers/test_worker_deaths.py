@@ -11,12 +11,16 @@ import weakref
 import pytest
 
 import echobuf
+import ragged_worker_data
 import worker_data
 from echobuf.loader import pool_reader
 from echobuf.loader.loader import internals_of
 from echobuf.workers import pool
 from echobuf.workers.process import WorkerProcess, join_all
 from helpers import WAIT_S, until
+from ragged_worker_data import Texts
+from ragged_worker_data import load as load_ragged
+from same_batches import count_same
 from worker_data import Numbers, Troubled, ids, workers_alive
 from worker_data import load_spawned as load
 
@@ -42,18 +46,27 @@ def started(monkeypatch):
     return workers
 
 
-@pytest.mark.parametrize("has_pidfds", [True, False])
-def test_killed_workers_change_nothing(has_pidfds, monkeypatch):
+@pytest.mark.parametrize(
+    ("load", "dataset", "has_pidfds"),
+    [
+        (load, Numbers(N), True),
+        (load, Numbers(N), False),
+        (load_ragged, Texts(N), True),
+    ],
+)
+def test_killed_workers_change_nothing(load, dataset, has_pidfds, monkeypatch):
     if not has_pidfds:  # as Python is where it was built for musl
         monkeypatch.delattr(os, "pidfd_open", raising=False)
     dice = random.Random(3)
-    loader = load(Numbers(N), 2, max_restarts=100)
-    served = []
+    loader = load(dataset, 2, max_restarts=100)
+    served, killed = [], 0
     for number, batch in enumerate(loader):
         served.append(batch)
         if number % 20 == 10 and (alive := workers_alive()):
             kill(dice.choice(alive))
-    assert ids(served) == ids(load(Numbers(N), 0))
+            killed += 1
+    assert killed > 3
+    assert count_same(served, load(dataset, 0)) == len(served)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +190,20 @@ def test_a_worker_that_cannot_begin_is_an_error_at_once(init, said):
             ids(loader)
 
 
-def test_a_loader_whose_worker_hangs_can_be_dropped():
-    loader = load(Troubled(N, worker_data.hang, 16), 2)
+@pytest.mark.parametrize(
+    "load_hanging",
+    [
+        lambda flag: load(Troubled(N, worker_data.hang, 16), 2),
+        lambda flag: load(Troubled(N, worker_data.hang, 16), 2, in_order=False),
+        lambda flag: load_ragged(
+            ragged_worker_data.Troubled(N, ragged_worker_data.hanging, 16, flag), 1
+        ),
+    ],
+)
+def test_a_loader_whose_worker_hangs_can_be_dropped(load_hanging, tmp_path):
+    flag = tmp_path / "flag"
+    flag.touch()
+    loader = load_hanging(flag)
     epoch = iter(loader)
     next(epoch)
     until(lambda loader=loader: loader.stats().fresh >= 16)

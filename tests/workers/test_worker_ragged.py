@@ -1,17 +1,13 @@
 """Worker processes that make examples of different lengths."""
 
-import contextlib
 import itertools
-import os
 import random
 import re
-import signal
 
 import pytest
 
 import echobuf
 import ragged_worker_data
-from helpers import until
 from ragged_worker_data import (
     KWARGS,
     Files,
@@ -24,7 +20,6 @@ from ragged_worker_data import (
     texts,
 )
 from same_batches import count_same
-from worker_data import workers_alive
 
 N = 150
 
@@ -76,19 +71,6 @@ def test_functions_on_batches_need_not_be_pickled():
     assert count_same(loader, alone) > 10
 
 
-def test_an_epoch_that_is_left_half_way_does_not_disturb_the_next():
-    loader, alone = load(Texts(N), 2), load(Texts(N), 0)
-    for drawn in (0, 1, 5):
-        for each in (loader, alone):
-            each.set_epoch(10 + drawn)
-            epoch = iter(each)
-            for _ in range(drawn):
-                next(epoch)
-            del epoch
-            each.set_epoch(drawn)
-        assert count_same(loader, alone) > 10
-
-
 def test_a_state_goes_on_exactly():
     loader = load(Texts(N), 2)
     epoch = iter(loader)
@@ -100,21 +82,6 @@ def test_a_state_goes_on_exactly():
     other.load_state_dict(state)
     assert count_same(other, rest) == len(rest) > 10
     assert count_same(other, loader) > 10
-
-
-def test_killed_workers_change_nothing():
-    dice = random.Random(3)
-    loader = load(Texts(400), 2, max_restarts=100)
-    served = []
-    killed = 0
-    for number, batch in enumerate(loader):
-        served.append(batch)
-        if number % 20 == 10 and (alive := workers_alive()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(dice.choice(alive).pid, signal.SIGKILL)
-                killed += 1
-    assert killed > 3
-    assert count_same(served, load(Texts(400), 0)) == len(served)
 
 
 @pytest.mark.parametrize(
@@ -149,17 +116,6 @@ def test_an_example_that_fails_reaches_the_loop_and_the_next_epoch_works(
     del caught, raised
     flag.unlink()
     assert sum(map(len, texts(loader))) == 2 * N
-
-
-def test_a_loop_can_be_left_while_a_worker_hangs(tmp_path):
-    flag = tmp_path / "flag"
-    flag.touch()
-    loader = load(Troubled(N, ragged_worker_data.hanging, 60, flag), 1)
-    epoch = iter(loader)
-    for _ in range(3):
-        next(epoch)
-    del epoch, loader
-    until(lambda: not workers_alive())
 
 
 def test_an_error_while_lengths_are_looked_at_is_upstreams():
