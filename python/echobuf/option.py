@@ -13,7 +13,7 @@ T = TypeVar("T")
 V = TypeVar("V", bound=str | None)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Check(Generic[T]):
     """A check of one argument."""
 
@@ -124,7 +124,7 @@ class Differs(NamedTuple):
     more: str | None = None  # what is added to the entry
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Option(Generic[T]):
     """A keyword argument of buffers and loaders: a row of the table.
 

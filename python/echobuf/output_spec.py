@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +13,9 @@ from echobuf.errors import SpecError, message, show
 from echobuf.field import Field, is_ragged
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import Spec, describe
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _FORMS = (Ragged, Padded, Packed)
 
@@ -132,7 +134,7 @@ class OutputSpec:
 # ---- operations of the caller's in C++, `transforms.Custom`, as kernels include them
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class CustomSource:
     """An operation that is a struct in a header."""
 

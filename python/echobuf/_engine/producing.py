@@ -16,7 +16,6 @@ from echobuf._engine.versions import Versions, check_versions, other_count
 from echobuf._engine.waits import show_full, waits_for_itself
 from echobuf.errors import CapacityError, ClosedError, OptionError, SpecError
 from echobuf.field import is_ragged
-from echobuf.nodes import warn_of_lost
 from echobuf.progress import current, watching
 from echobuf.spec import Spec, as_array
 from echobuf.trees import stand_for
@@ -196,6 +195,8 @@ class Producing(Parts):
 
     def _look_at(self, tree: Any, what: str) -> None:
         """Warn of arrays in the first tree whose attributes batches do not have."""
+        from echobuf.nodes import warn_of_lost  # imported with the first tree
+
         self._is_first = False
         warn_of_lost(tree, what)
 
