@@ -16,11 +16,13 @@ from serve_data import (
     example,
     ids_of,
 )
+from serve_texts import PAYLOAD, TextJob, Texts, uses_of
 
 from echobuf import ClosedError, EchoLoader, serve
 from echobuf.testing import simulated_cuda
 from helpers import until
 from leaked_threads import no_feeder
+from same_batches import count_same
 from schedule_reference import draw_infos
 
 jobs = st.lists(
@@ -77,13 +79,26 @@ def test_each_job_is_told_its_own_uses_of_examples():
                 assert {index for index, _ in infos} == set(range(50))
 
 
-def test_auto_uses_each_example_at_least_once():
-    with serve.Server(Numbers(200), NAME, window=16, jobs=2, epochs=2):
-        kwargs = {"window": 16, "batch_size": 4, "factor": "auto", "max_factor": 3}
-        running = [Job(2, {**kwargs, "seed": seed}) for seed in range(2)]
+KINDS = pytest.mark.parametrize(
+    ("kind", "upstream_of", "uses", "more"),
+    [
+        (Job, Numbers, counts_of, {}),
+        (TextJob, Texts, uses_of, {"payload_bytes": 4 * PAYLOAD}),
+    ],
+    ids=["fixed", "ragged"],
+)
+
+
+@KINDS
+def test_auto_uses_each_example_at_least_once(kind, upstream_of, uses, more):
+    kwargs = {"window": 16, "batch_size": 4, "factor": "auto", "max_factor": 3, **more}
+    with serve.Server(
+        upstream_of(200), kind.server, window=16, jobs=2, epochs=2, **more
+    ):
+        running = [kind(2, {**kwargs, "seed": seed}) for seed in range(2)]
         for job in running:
             for epoch in job.end():
-                assert {1, 2, 3} >= set(counts_of(epoch, 200))
+                assert {1, 2, 3} >= set(uses(epoch, 200))
 
 
 def test_batched_upstreams_and_workers_serve_the_same():
@@ -168,18 +183,27 @@ def test_a_late_job_begins_with_the_next_epoch():
     assert upstream.made == 180
 
 
-def test_another_server_goes_on_in_the_middle_of_an_epoch():
+@KINDS
+def test_another_server_goes_on_in_the_middle_of_an_epoch(
+    kind, upstream_of, uses, more
+):
     gone = threading.Event()
-    first = Numbers(80, lambda i: i < 50 or gone.wait(60))
-    server = serve.Server(first, NAME, window=8, jobs=2, epochs=2)
-    kwargs = {"window": 8, "batch_size": 3, "factor": 2}
-    jobs = [Job(2, {**kwargs, "seed": seed}) for seed in range(2)]
+    first = upstream_of(80, lambda i: i < 50 or gone.wait(60))
+    options = {"window": 8, "jobs": 2, "epochs": 2, **more}
+    server = serve.Server(first, kind.server, **options)
+    kwargs = {"window": 8, "batch_size": 3, "factor": 2, **more}
+    jobs = [kind(2, {**kwargs, "seed": seed}) for seed in range(2)]
     until(lambda: first.made == 50)
     close_at_gate(server, gone, restarting=True)
-    with serve.Server(Numbers(80), NAME, window=8, jobs=2, epochs=2) as second:
-        for job in jobs:
-            for epoch in job.end():
-                assert counts_of(epoch, 80) == [2] * 80
+    with serve.Server(upstream_of(80), kind.server, **options) as second:
+        for seed, job in enumerate(jobs):
+            alone = kind(2, {**kwargs, "seed": seed}, upstream_of(80)).end()
+            for epoch, other in zip(job.end(), alone, strict=True):
+                assert uses(epoch, 80) == [2] * 80
+                if kind is TextJob:
+                    count_same(epoch, other)
+                else:
+                    assert epoch == other
         assert second.wait(60)
 
 

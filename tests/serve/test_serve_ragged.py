@@ -1,12 +1,9 @@
 """Servers of examples that differ in length: jobs get what they would read alone."""
 
-import threading
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serve_data import close_at_gate
 from serve_kills import main as kill
 from serve_texts import (
     KWARGS,
@@ -97,17 +94,6 @@ def test_packed_rows(payload_bytes):
     assert assert_same(served, TextJob(2, kwargs, Tokens(90)).end()) > 10
 
 
-def test_auto_uses_each_example_at_least_once():
-    kwargs = {**KWARGS, "factor": "auto", "max_factor": 3, "payload_bytes": 4 * PAYLOAD}
-    with serve.Server(
-        Texts(150), NAME, window=8, jobs=2, epochs=2, payload_bytes=4 * PAYLOAD
-    ):
-        running = [TextJob(2, {**kwargs, "seed": seed}) for seed in range(2)]
-        for job in running:
-            for epoch in job.end():
-                assert {1, 2, 3} >= set(uses_of(epoch, 150))
-
-
 class Batches(Texts):
     """Batches of seven examples, whose ragged leaves are in one of their forms."""
 
@@ -195,21 +181,6 @@ def test_nested_tensors():
             assert nested.dtype is torch.bfloat16
             rows += len(nested.values())
     assert rows == 2 * sum(number % 7 for number in range(40))
-
-
-def test_another_server_goes_on_in_the_middle_of_an_epoch():
-    gone = threading.Event()
-    first = Texts(80, lambda i: i < 50 or gone.wait(60))
-    options = {"window": 8, "payload_bytes": PAYLOAD, "jobs": 2, "epochs": 2}
-    server = serve.Server(first, NAME, **options)
-    jobs = [TextJob(2, {**KWARGS, "seed": seed}) for seed in range(2)]
-    until(lambda: first.made == 50)
-    close_at_gate(server, gone, restarting=True)
-    with serve.Server(Texts(80), NAME, **options) as second:
-        for seed, job in enumerate(jobs):
-            alone = TextJob(2, {**KWARGS, "seed": seed}, Texts(80))
-            assert assert_same(job.end(), alone.end()) > 10
-        assert second.wait(60)
 
 
 @pytest.mark.parametrize("form", ["examples", "lists", "ragged"])
