@@ -38,6 +38,14 @@ class _Tone(OnImages):
         return float(getattr(self, "p", 1.0))
 
 
+@dataclass(frozen=True, eq=False)
+class _AtChance(_Tone):
+    """The base of tones that are applied with a probability."""
+
+    p: float = 0.5
+    _arguments = arguments.checks(p=arguments.probability)
+
+
 def _is_integer(chain: Chain) -> int:
     return int(dtypes.is_integer(chain.dtype))
 
@@ -62,7 +70,7 @@ class Invert(_Tone):
 
 
 @dataclass(frozen=True, eq=False)
-class RandomInvert(Invert):
+class RandomInvert(_AtChance, Invert):
     """`Invert`, with a probability.
 
     Args:
@@ -79,9 +87,6 @@ class RandomInvert(Invert):
         >>> next(iter(loader))[:, 0].tolist()
         [[255, 155, 55, 0], [255, 155, 55, 0], [0, 100, 200, 255]]
     """
-
-    p: float = 0.5
-    _arguments = arguments.checks(p=arguments.probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +116,7 @@ class Solarize(_Tone):
 
 
 @dataclass(frozen=True, eq=False)
-class RandomSolarize(Solarize):
+class RandomSolarize(_AtChance, Solarize):
     """`Solarize`, with a probability.
 
     Args:
@@ -129,9 +134,6 @@ class RandomSolarize(Solarize):
         >>> next(iter(loader))[:, 0].tolist()
         [[0, 100, 55, 0], [0, 100, 55, 0], [0, 100, 200, 255]]
     """
-
-    p: float = 0.5
-    _arguments = arguments.checks(p=arguments.probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +160,7 @@ class Posterize(_Tone):
 
 
 @dataclass(frozen=True, eq=False)
-class RandomPosterize(Posterize):
+class RandomPosterize(_AtChance, Posterize):
     """`Posterize`, with a probability.
 
     Args:
@@ -176,9 +178,6 @@ class RandomPosterize(Posterize):
         >>> next(iter(loader))[:, 0].tolist()
         [[0, 64, 192, 192], [0, 64, 192, 192], [0, 100, 200, 255]]
     """
-
-    p: float = 0.5
-    _arguments = arguments.checks(p=arguments.probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +209,7 @@ class AutoContrast(_Tone):
 
 
 @dataclass(frozen=True, eq=False)
-class RandomAutocontrast(AutoContrast):
+class RandomAutocontrast(_AtChance, AutoContrast):
     """`AutoContrast`, with a probability.
 
     Args:
@@ -227,9 +226,6 @@ class RandomAutocontrast(AutoContrast):
         >>> next(iter(loader))[:, 0].tolist()
         [[0, 127, 254], [0, 127, 254], [100, 110, 120]]
     """
-
-    p: float = 0.5
-    _arguments = arguments.checks(p=arguments.probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +251,7 @@ class Equalize(_Tone):
 
 
 @dataclass(frozen=True, eq=False)
-class RandomEqualize(Equalize):
+class RandomEqualize(_AtChance, Equalize):
     """`Equalize`, with a probability.
 
     Args:
@@ -272,9 +268,6 @@ class RandomEqualize(Equalize):
         >>> next(iter(loader))[:, ::7, 0].tolist()
         [[0, 200, 255], [0, 200, 255], [10, 11, 12]]
     """
-
-    p: float = 0.5
-    _arguments = arguments.checks(p=arguments.probability)
 
 
 def _one_or_three(owner: Operation, name: str, value: Any) -> int:
@@ -313,7 +306,7 @@ class Grayscale(_Tone):
 
 
 @dataclass(frozen=True, eq=False)
-class RandomGrayscale(_Tone):
+class RandomGrayscale(_AtChance):
     """Colours made grey with a probability, in as many channels: 1 or 3.
 
     Args:
@@ -333,7 +326,6 @@ class RandomGrayscale(_Tone):
 
     p: float = 0.1
     _of_colours = True
-    _arguments = arguments.checks(p=arguments.probability)
 
     def _add(self, chain: Chain) -> None:
         _add_grey(chain, self._chance, chain.extent[2])
