@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from echobuf.transforms import arguments
 from echobuf.transforms.chain import Chain
@@ -176,11 +176,12 @@ class CenterCrop(Operation):
         add_crop(chain, (rows, columns), first, (1, 1))
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class _Flip(AlternatingFlip):
     """The base of both flips."""
 
-    p: float
-    _axis: int
+    p: float = 0.5
+    _axis: ClassVar[int]
     _arguments = arguments.checks(p=arguments.probability)
 
     def _check(self) -> None:
@@ -216,7 +217,6 @@ class RandomHorizontalFlip(_Flip):
         [[1, 2, 3], [1, 2, 3], [1, 2, 3], [3, 2, 1]]
     """
 
-    p: float = 0.5
     _axis = 1
 
 
@@ -238,7 +238,6 @@ class RandomVerticalFlip(_Flip):
         [[1, 2, 3], [1, 2, 3], [1, 2, 3], [3, 2, 1]]
     """
 
-    p: float = 0.5
     _axis = 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,13 +15,14 @@ from echobuf.transforms.operation import Operation
 __all__ = ["CutMix", "MixUp"]
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Mixing(Operation):
     """The base of `MixUp` and `CutMix`."""
 
-    alpha: float
-    num_classes: int | None
-    labels: Any
-    _cut: int
+    alpha: float = 1.0
+    num_classes: int | None = None
+    labels: Any = "default"
+    _cut: ClassVar[int]
     _arguments = arguments.checks(
         alpha=arguments.numbers(1e-6, 1e6),
         num_classes=arguments.optional(arguments.integers(1)),
@@ -113,9 +114,6 @@ class MixUp(Mixing):
                [0.37, 0.63]], dtype=float32)
     """
 
-    alpha: float = 1.0
-    num_classes: int | None = None
-    labels: Any = "default"
     _cut = 0
 
 
@@ -145,7 +143,4 @@ class CutMix(Mixing):
         [0.125, 0.875]
     """
 
-    alpha: float = 1.0
-    num_classes: int | None = None
-    labels: Any = "default"
     _cut = 1

@@ -23,11 +23,12 @@ def _outside(owner: Operation, name: str, value: Any) -> float:
     return arguments.float32(owner, name, value)
 
 
+@dataclass(frozen=True, eq=False)
 class Following(Operation):
     """The base of `BoundingBoxes` and `Keypoints`."""
 
     image: Any
-    outside: Any
+    outside: Any = -1.0
     _arguments = arguments.checks(image=arguments.key, outside=_outside)
 
     def add_to(self, chain: Chain) -> None:
@@ -74,8 +75,6 @@ class BoundingBoxes(Following):
                [-1., -1., -1., -1.]], dtype=float32)
     """
 
-    image: Any
-    outside: Any = -1.0
     min_size: float = 1.0
     _arguments = arguments.checks(min_size=arguments.float32s(0.0))
 
@@ -117,9 +116,6 @@ class Keypoints(Following):
         array([[7., 0.],
                [5., 5.]], dtype=float32)
     """
-
-    image: Any
-    outside: Any = -1.0
 
 
 def numbers_of(following: Following) -> int:

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from echobuf.transforms.operation import Alternating, Operation, Place, every, w
 __all__ = ["CenterWindow", "RandomWindow"]
 
 
+@dataclass(frozen=True, eq=False)
 class Window(Operation):
     """The base of windows.
 
@@ -30,8 +31,8 @@ class Window(Operation):
     """
 
     length: int
-    axis: int
-    take: str
+    axis: int = 0
+    take: ClassVar[str]
     _arguments = arguments.checks(
         length=arguments.integers(1), axis=arguments.integers(-1, 0)
     )
@@ -115,8 +116,6 @@ class RandomWindow(Alternating, Window):
         [[1, 1, 1, 1], [1, 1, 0, 0]]
     """
 
-    length: int
-    axis: int = 0
     take = "random"
 
     def _place(self, extent: int) -> tuple[int, int]:
@@ -142,8 +141,6 @@ class CenterWindow(Window):
         array([[3, 4, 5, 6]])
     """
 
-    length: int
-    axis: int = 0
     take = "center"
 
     def _place(self, extent: int) -> tuple[int, int]:
