@@ -3,7 +3,7 @@
 import pytest
 
 from cache_data import item, size_of
-from echobuf.cache.distributed import protocol
+from echobuf.cache.distributed import server as protocol
 from echobuf.cache.distributed.dataset import check_timeout_s
 from echobuf.cache.distributed.membership import Holdings, LostRanks
 from echobuf.cache.distributed.peers import PeerClient, SharedItems, receive_response

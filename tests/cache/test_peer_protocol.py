@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("torch")
 
 from cache_data import COUNT, item
-from echobuf.cache.distributed import membership, protocol
+from echobuf.cache.distributed import membership
+from echobuf.cache.distributed import server as protocol
 from echobuf.cache.items import ItemEncoder
 from leaked_threads import no_feeder
 from sharing_ranks import Sharing, read

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echobuf.cache.distributed import protocol
+from echobuf.cache.distributed.server import TOKEN_BYTES
 from echobuf.cache.memory import SharedMemory
 from echobuf.errors import ForkError, OptionError, UpstreamError
 from echobuf.ranks.liveness import Process, format_error, format_per_rank
@@ -44,7 +44,7 @@ def describe_rank(
         "host": host,
         "machine": Process.current().machine,
         "near": address_near(rank_store.torch_store),
-        "token": secrets.token_hex(protocol.TOKEN_BYTES),
+        "token": secrets.token_hex(TOKEN_BYTES),
     }
 
 

@@ -10,8 +10,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from echobuf.cache.distributed import protocol
 from echobuf.cache.distributed.membership import LostRanks
+from echobuf.cache.distributed.server import (
+    GET,
+    GET_RESPONSE,
+    GREETING,
+    MAGIC,
+    PUT,
+    PUT_RESPONSE,
+    REQUEST,
+    WELCOME,
+    ProtocolError,
+    pack_numbers,
+    unpack_numbers,
+)
 from echobuf.cache.items import HEADER_BYTES, DamagedError, ItemEncoder, decode_item
 from echobuf.cache.memory import SharedCounters
 from echobuf.errors import message
@@ -54,35 +66,35 @@ class PeerConnection:
 
     def send_get(self, numbers: Sequence[int]) -> None:
         """Send a request for items, by their numbers."""
-        header = protocol.REQUEST.pack(protocol.GET, len(numbers))
-        self._connected().sendall(header + protocol.pack_numbers(numbers))
+        header = REQUEST.pack(GET, len(numbers))
+        self._connected().sendall(header + pack_numbers(numbers))
 
     def receive_items(self, count: int) -> tuple[list[bytearray], int]:
         """Return the requested items, empty if missing, and the rank's free bytes."""
-        header = self._receive(protocol.GET_RESPONSE.size)
-        (free,) = protocol.GET_RESPONSE.unpack(header)
-        sizes = protocol.unpack_numbers(self._receive(8 * count))
+        header = self._receive(GET_RESPONSE.size)
+        (free,) = GET_RESPONSE.unpack(header)
+        sizes = unpack_numbers(self._receive(8 * count))
         return [self._receive(size) for size in sizes], free
 
     def put(self, items: Encoded) -> None:
         """Send items that the rank may keep; wait for its response."""
         connected = self._connected()
         connected.sendall(
-            protocol.REQUEST.pack(protocol.PUT, len(items))
-            + protocol.pack_numbers(number for number, _ in items)
-            + protocol.pack_numbers(len(encoded) for _, encoded in items)
+            REQUEST.pack(PUT, len(items))
+            + pack_numbers(number for number, _ in items)
+            + pack_numbers(len(encoded) for _, encoded in items)
         )
         for _, encoded in items:
             connected.sendall(encoded)
-        self._receive(protocol.PUT_RESPONSE.size)
+        self._receive(PUT_RESPONSE.size)
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
             self._socket = self._connect()
-            greeting = protocol.GREETING.pack(protocol.MAGIC, self._token)
+            greeting = GREETING.pack(MAGIC, self._token)
             self._socket.sendall(greeting)
-            if self._receive(len(protocol.WELCOME)) != protocol.WELCOME:
-                raise protocol.ProtocolError("another program answers there")
+            if self._receive(len(WELCOME)) != WELCOME:
+                raise ProtocolError("another program answers there")
         return self._socket
 
     def _connect(self) -> socket.socket:

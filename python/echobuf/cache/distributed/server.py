@@ -1,4 +1,9 @@
-"""The server of a rank's items to the other ranks: a thread that runs no user code."""
+"""The server of a rank's items to the other ranks: a thread that runs no user code.
+
+Messages have headers of fixed size, and nothing in them is pickled. A client sends a
+greeting, and the server a welcome. Then the client sends requests, a header and a body
+each, and the server responds to each before the next.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,30 @@ import contextlib
 import hmac
 import os
 import socket
+import struct
 import threading
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from echobuf.cache.distributed import protocol
+import numpy as np
+
 from echobuf.cache.items import EncodedItem, is_valid
 from echobuf.resources import check_descriptors, enough, track
+
+GREETING = struct.Struct("<8s32s")  # magic, token
+MAGIC = b"ecbpeer1"
+WELCOME = b"ecbhello"
+TOKEN_BYTES = 32
+
+GET, PUT = 1, 2
+REQUEST = struct.Struct("<II")  # kind, count; then the numbers of the items
+# To a GET: the free bytes; then the size of each encoded item (0: none), and these.
+GET_RESPONSE = struct.Struct("<Q")
+# The body of a PUT has the sizes of the encoded items, too, and these.
+PUT_RESPONSE = struct.Struct("<I")  # the number of items that were valid
+MOST_ITEMS = 1 << 24
 
 _GREETING_S = 10.0  # from the connection of a client to its greeting
 _BACKLOG = 4096
@@ -23,6 +43,21 @@ _JOIN_S = 5.0  # for the thread to end
 _FLUSH_S = 1.0  # from a PUT until its items are flushed
 _LOOP_DESCRIPTORS = 3  # an event loop that lacks one prints when it is dropped
 _PAUSE_S = 0.1  # after a connection that could not be accepted
+
+
+class ProtocolError(OSError):
+    """An error of a message that is not one of this protocol."""
+
+
+def pack_numbers(values: Iterable[int]) -> bytes:
+    """Return numbers as 64-bit words."""
+    return np.fromiter(values, "<u8").tobytes()
+
+
+def unpack_numbers(data: bytes | bytearray) -> list[int]:
+    """Return the numbers that `pack_numbers` has packed."""
+    numbers: list[int] = np.frombuffer(data, "<u8").tolist()
+    return numbers
 
 
 class CacheServer:
@@ -120,28 +155,28 @@ class _RequestHandler:
         connection = _Connection(accepted)
         with accepted:
             try:
-                greeting = connection.receive(protocol.GREETING.size)
+                greeting = connection.receive(GREETING.size)
                 if not self._is_member(await asyncio.wait_for(greeting, _GREETING_S)):
                     return
-                await connection.send(protocol.WELCOME)
+                await connection.send(WELCOME)
                 while True:
                     await self._handle_request(connection)
             except (OSError, asyncio.TimeoutError):
                 return  # a client that is gone, or is no rank, gets no response
 
     def _is_member(self, greeting: bytearray) -> bool:
-        magic, token = protocol.GREETING.unpack(greeting)
-        return magic == protocol.MAGIC and hmac.compare_digest(token, self.token)
+        magic, token = GREETING.unpack(greeting)
+        return magic == MAGIC and hmac.compare_digest(token, self.token)
 
     async def _handle_request(self, connection: _Connection) -> None:
-        head = await connection.receive(protocol.REQUEST.size)
-        kind, count = protocol.REQUEST.unpack(head)
-        if kind not in (protocol.GET, protocol.PUT) or count > protocol.MOST_ITEMS:
-            raise protocol.ProtocolError
-        numbers = protocol.unpack_numbers(await connection.receive(8 * count))
+        head = await connection.receive(REQUEST.size)
+        kind, count = REQUEST.unpack(head)
+        if kind not in (GET, PUT) or count > MOST_ITEMS:
+            raise ProtocolError
+        numbers = unpack_numbers(await connection.receive(8 * count))
         if any(number >= self.length for number in numbers):
-            raise protocol.ProtocolError
-        if kind == protocol.GET:
+            raise ProtocolError
+        if kind == GET:
             await self._handle_get(connection, numbers)
         else:
             await self._handle_put(connection, numbers)
@@ -149,24 +184,24 @@ class _RequestHandler:
     async def _handle_get(self, connection: _Connection, numbers: list[int]) -> None:
         items = [item or b"" for item in self.store.get_all(numbers)]
         await connection.send(
-            protocol.GET_RESPONSE.pack(max(0, self.store.free_bytes()))
-            + protocol.pack_numbers(len(item) for item in items)
+            GET_RESPONSE.pack(max(0, self.store.free_bytes()))
+            + pack_numbers(len(item) for item in items)
         )
         for item in items:
             await connection.send(item)
 
     async def _handle_put(self, connection: _Connection, numbers: list[int]) -> None:
         valid = 0
-        sizes = protocol.unpack_numbers(await connection.receive(8 * len(numbers)))
+        sizes = unpack_numbers(await connection.receive(8 * len(numbers)))
         for number, size in zip(numbers, sizes, strict=True):
             if size > self.max_bytes:
-                raise protocol.ProtocolError
+                raise ProtocolError
             encoded = await connection.receive(size)
             if is_valid(encoded, number):
                 self.store.put(number, EncodedItem(encoded))
                 valid += 1
         self._flush_soon()
-        await connection.send(protocol.PUT_RESPONSE.pack(valid))
+        await connection.send(PUT_RESPONSE.pack(valid))
 
     def _flush_soon(self) -> None:
         """Flush after a second: this rank's workers see buffered items only then."""
