@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from echobuf.option import BUFFER, JAX, LOADER, REQUIRED, TORCH, Option, Owner
+from echobuf.arguments import BUFFER, JAX, LOADER, REQUIRED, TORCH, Option, Owner
 from echobuf.option_table import OptionTable
 from echobuf.options import options_of
 

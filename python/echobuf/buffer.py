@@ -11,9 +11,8 @@ from echobuf import _core
 from echobuf._engine.producing import Producing
 from echobuf._engine.resumable import Resumable
 from echobuf._engine.waits import show_fresh
-from echobuf.arguments import Factor, RaggedForm, Unit, show_factor
+from echobuf.arguments import BUFFER, Factor, RaggedForm, Unit, show_factor
 from echobuf.errors import SpecError
-from echobuf.option import BUFFER
 from echobuf.options import check_options, takes_options
 from echobuf.progress import current, watching
 from echobuf.resources import Uncopied

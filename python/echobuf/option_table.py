@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from echobuf.arguments import check_device, check_factor
-from echobuf.option import (
+from echobuf.arguments import (
     Check,
     Differs,
     Option,
     anything,
     boolean,
+    check_device,
+    check_factor,
     choice,
     integer,
     optional,

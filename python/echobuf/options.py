@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from echobuf.arguments import show_factor
+from echobuf.arguments import BUFFER, REQUIRED, Option, Owner, show_factor
 from echobuf.errors import OptionError, show
-from echobuf.option import BUFFER, REQUIRED, Option, Owner
 from echobuf.option_table import OptionTable
 
 _Init = TypeVar("_Init", bound=Callable[..., None])

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from echobuf.arguments import BUFFER
 from echobuf.errors import StateError
-from echobuf.option import BUFFER
 from echobuf.options import Options, options_of
 from echobuf.plain import decode
 

@@ -11,7 +11,7 @@ import pytest
 import echobuf
 import written_options
 from echobuf import EchoBuffer, EchoLoader, Field
-from echobuf.option import Option, integer
+from echobuf.arguments import Option, integer
 from echobuf.option_table import OptionTable
 
 pytestmark = pytest.mark.host

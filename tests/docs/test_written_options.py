@@ -9,7 +9,7 @@ import pytest
 
 import echobuf
 import written_options
-from echobuf.option import BUFFER, LOADER
+from echobuf.arguments import BUFFER, LOADER
 from echobuf.options import options_of
 
 pytestmark = pytest.mark.host

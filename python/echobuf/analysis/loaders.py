@@ -17,6 +17,7 @@ import optree
 from echobuf.analysis import timing
 from echobuf.analysis.measurements import LoaderParts
 from echobuf.analysis.timing import Phase, Timings
+from echobuf.arguments import LOADER
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.loader import internals_of
@@ -24,7 +25,6 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.pool_reader import PoolReader
 from echobuf.loader.readers import ThreadReader
 from echobuf.loader.source import Order
-from echobuf.option import LOADER
 from echobuf.options import options_of
 from echobuf.trees import NAMESPACE
 from echobuf.workers.settings import WorkerSettings

@@ -7,13 +7,12 @@ from typing import Any, Literal
 
 import jax
 
-from echobuf.arguments import Factor, Unit
+from echobuf.arguments import JAX, Factor, Unit
 from echobuf.jax.adapter import JaxAdapter
 from echobuf.jax.arrays import Placement, find_placement
 from echobuf.loader.items import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.signature import documented
-from echobuf.option import JAX
 from echobuf.options import takes_options
 from echobuf.workers.settings import Context
 

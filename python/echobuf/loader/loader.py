@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from echobuf.arguments import Factor, Unit, check_epoch
+from echobuf.arguments import BUFFER, LOADER, Factor, Unit, check_epoch
 from echobuf.errors import EchobufError
 from echobuf.loader.attributes import DataLoaderLike
 from echobuf.loader.epoch import weakly
@@ -18,7 +18,6 @@ from echobuf.loader.plan import Plan
 from echobuf.loader.readers import Reader, choose_reader, is_attached
 from echobuf.loader.starter import EpochStarter
 from echobuf.loader.upstream import Upstream
-from echobuf.option import BUFFER, LOADER
 from echobuf.options import check_each, takes_options
 from echobuf.workers.settings import Context, check_workers
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from echobuf import state
-from echobuf.arguments import check_factor, check_int
+from echobuf.arguments import BUFFER, check_factor, check_int
 from echobuf.errors import OptionError
 from echobuf.loader import items, source
 from echobuf.loader.lengths import (
@@ -18,7 +18,6 @@ from echobuf.loader.lengths import (
 )
 from echobuf.loader.ragged import BatchDecoder, RaggedRequest, find_batch_decoder
 from echobuf.loader_buffer import LoaderBuffer
-from echobuf.option import BUFFER
 from echobuf.options import Options, check_options, shared_of
 from echobuf.spec import make_spec
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from echobuf import _core
-from echobuf.arguments import check_factor, check_int
+from echobuf.arguments import BUFFER, LOADER, check_factor, check_int
 from echobuf.errors import (
     CapacityError,
     EchobufError,
@@ -20,7 +20,6 @@ from echobuf.errors import (
     titled,
 )
 from echobuf.loader.upstream import UpstreamStart
-from echobuf.option import BUFFER, LOADER
 from echobuf.option_table import MAX_WINDOW
 from echobuf.options import check_each, check_options, defaults_of
 from echobuf.resources import Closing, DaemonThread, Signal, enough

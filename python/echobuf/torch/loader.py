@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from echobuf import state
-from echobuf.arguments import Factor, Unit
+from echobuf.arguments import LOADER, TORCH, Factor, Unit
 from echobuf.errors import OptionError
 from echobuf.loader.items import Adapter
 from echobuf.loader.loader import EchoLoader as _EchoLoader
 from echobuf.loader.ragged import RaggedRequest
 from echobuf.loader.signature import documented
-from echobuf.option import LOADER, TORCH
 from echobuf.options import check_each, check_nested, takes_options
 from echobuf.state import State
 from echobuf.torch.adapter import TorchAdapter, as_packed
