@@ -183,7 +183,7 @@ def status(name: str) -> Status:
 
     Examples:
         >>> with echobuf.serve.Server(range(6), "numbers", window=6):
-        ...     status = echobuf.serve.protocol("numbers")
+        ...     status = echobuf.serve.status("numbers")
         >>> status.name, status.running, status.jobs
         ('numbers', False, ())
     """

@@ -227,7 +227,7 @@ class Job:
     Examples:
         >>> with echobuf.serve.Server(range(6), "numbers", window=6, jobs=2):
         ...     upstream = echobuf.serve.attach("numbers", job="first")
-        ...     (job,) = echobuf.serve.protocol("numbers").jobs
+        ...     (job,) = echobuf.serve.status("numbers").jobs
         ...     upstream.close()
         >>> job.job, job.epoch, job.waiting
         ('first', 0, True)
@@ -262,7 +262,7 @@ class Status:
 
     Examples:
         >>> with echobuf.serve.Server(range(6), "numbers", window=6):
-        ...     status = echobuf.serve.protocol("numbers")
+        ...     status = echobuf.serve.status("numbers")
         >>> status.spec, status.published, status.lease_s
         ('int64[]', 0, 10.0)
     """
