@@ -1,5 +1,5 @@
-// Rows that are changed in vectors: hues, normal numbers and borders are those of single
-// pixels, bit for bit, at every level of vector instructions.
+// Rows that are changed in vectors: hues, normal numbers and borders are those of
+// single pixels, bit for bit, at every level of vector instructions.
 #include <gtest/gtest.h>
 
 #include <cstring>
