@@ -4,7 +4,7 @@ A module that says `pytestmark = pytest.mark.contract` runs on the CPU, and agai
 device="cuda" as what buffers and loaders are made with unless a test says otherwise:
 once for each seed in `--simulated-seeds`, which is 1 unless told. The kernels are host
 builds; with `--simulated-kernels ptx` they are executed as NVRTC compiles them.
-Random tests have a third of their examples there, and a sixth where kernels are PTX.
+Random tests have a fifth of their examples there, and a tenth where kernels are PTX.
 With `--real-device` they run on the real CUDA device instead, with batches in pinned
 host memory (`on_real_device.py`). In this form that has been tried on the simulated
 driver only, with `--stand-in`: a stand-in for CuPy over it.
@@ -101,7 +101,7 @@ def _fewer_examples(test: Any, kernels: str) -> Generator[None]:
     if usual is None:
         yield
         return
-    fewer = -(-usual.max_examples // (6 if kernels == "ptx" else 3))
+    fewer = -(-usual.max_examples // (10 if kernels == "ptx" else 5))
     setattr(test, _SETTINGS, settings(usual, max_examples=fewer))
     try:
         yield

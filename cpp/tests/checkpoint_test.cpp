@@ -36,52 +36,6 @@ Ids begin(Buffer& buffer, std::size_t batches, Words& words) {
   return draws;
 }
 
-TEST_P(KeptCheckpoint, GoesOnWhereItWas) {
-  for (const std::size_t batches : {1, 2, 7, 20}) {
-    Buffer first(GetParam()), second(GetParam());
-    Words words;
-    Ids draws = begin(first, batches, words);
-    const Checkpoint point = from_words(words, second.options());
-    EXPECT_EQ(to_words(point, second.options()), words);
-    ASSERT_TRUE(second.restore(point));
-    const Ids rest = joined(serve(second, 200, point.fresh_offset()).batches);
-    draws.insert(draws.end(), rest.begin(), rest.end());
-    for (const std::uint64_t times : uses(draws, 200)) {
-      const BufferOptions& options = GetParam();
-      EXPECT_GE(times, options.automatic ? 1 : options.factor.num / options.factor.den);
-      EXPECT_LE(times, options.automatic ? options.max_factor : options.factor.ceil());
-    }
-  }
-}
-
-TEST_P(KeptCheckpoint, IsRefusedWithOtherOptions) {
-  Buffer buffer(GetParam());
-  Words words;
-  begin(buffer, 3, words);
-  BufferOptions other = GetParam();
-  other.seed += 1;
-  EXPECT_THROW(from_words(words, other), std::invalid_argument);
-  other = GetParam();
-  other.window += 1;
-  EXPECT_THROW(from_words(words, other), std::invalid_argument);
-}
-
-TEST(Checkpoint, OfAnotherPhaseOfAFractionIsRefused) {
-  const BufferOptions options = numbered(64, 8, {5, 2});
-  Buffer buffer(options);
-  Words words;
-  begin(buffer, 3, words);
-  const std::size_t phase = words.size() - 1, epoch = phase - 10;
-  ASSERT_EQ(words[phase], epoch_phase({5, 2}, options.seed, 0));
-  ASSERT_EQ(words[epoch], 0u);
-  words[phase] ^= 1;  // as if the schedule had been another one
-  EXPECT_THROW(from_words(words, options), std::invalid_argument);
-  words[epoch] = 1;  // the phases of two epochs in a row differ
-  EXPECT_EQ(from_words(words, options).epoch, 1u);
-  words.pop_back();  // as it was before factors had phases
-  EXPECT_THROW(from_words(words, options), std::invalid_argument);
-}
-
 TEST_P(KeptCheckpoint, IsRefusedWhenCutOffOrTooLong) {
   Buffer buffer(GetParam());
   Words words;
@@ -92,22 +46,6 @@ TEST_P(KeptCheckpoint, IsRefusedWhenCutOffOrTooLong) {
                  std::invalid_argument);
   words.push_back(1);
   EXPECT_THROW(from_words(words, GetParam()), std::invalid_argument);
-}
-
-TEST_P(KeptCheckpoint, OfAnEpochThatIsDoneBeginsTheNext) {
-  for (const std::uint64_t n : {30, 64, 200}) {
-    Buffer first(GetParam()), second(GetParam());
-    serve(first, n);
-    const Checkpoint point =
-        from_words(to_words(first.checkpoint(), first.options()), GetParam());
-    EXPECT_TRUE(point.epoch_done);
-    EXPECT_EQ(point.total, n);
-    EXPECT_EQ(point.fresh_offset(), 0u);
-    ASSERT_TRUE(second.restore(point));
-    EXPECT_EQ(second.checkpoint().epoch, first.checkpoint().epoch + 1);
-    first.reset(first.checkpoint().epoch + 1);
-    EXPECT_EQ(serve(first, n).batches, serve(second, n).batches);
-  }
 }
 
 /// Numbers at which arithmetic goes wrong, and those near `word`.
@@ -174,25 +112,6 @@ TEST(KeptCheckpointExtremes, PassesThatNoRingComesToAreRefused) {
       EXPECT_THROW(from_words(words, options), std::invalid_argument);
     }
   }
-}
-
-TEST(Buffer, TakesExamplesOfSeveralFieldsOneByOne) {
-  BufferOptions options = numbered(16, 4, {2, 1});
-  options.fields = {{3, 1}, {sizeof(double), 1}};
-  Buffer buffer(options);
-  for (int i = 0; i < 16; ++i) {
-    const std::uint8_t pixels[3] = {std::uint8_t(i), std::uint8_t(2 * i), 7};
-    const double number = i;
-    const SourceLeaf leaves[] = {SourceLeaf::of(pixels, 3), SourceLeaf::of(&number)};
-    ASSERT_EQ(buffer.put(leaves), Status::kOk);
-  }
-  buffer.close();
-  Batch batch;
-  while (buffer.next(batch) == Status::kOk)
-    for (std::uint64_t row = 0; row < batch.count; ++row) {
-      const double number = buffer.field<double>(batch, 1)[row];
-      EXPECT_EQ(buffer.field<std::uint8_t>(batch, 0)[3 * row + 1], 2 * number);
-    }
 }
 
 // ---- records that differ in length

@@ -206,25 +206,6 @@ TEST(Drawer, LosesNothingWhenInterrupted) {
   }
 }
 
-TEST(Drawer, DrawsIntoTheCallersMemoryTheSameBatches) {
-  for (const BufferOptions& options : kDrawn) {
-    Bench one(options), two(options);
-    std::uint64_t fresh = 0;
-    for (int round = 0; round < 50; ++round) {
-      fresh = one.put_what_fits(fresh, 1000);
-      two.put_what_fits(two.ring.tail(), 1000);
-      Ids a, b(options.batch_size);
-      const Outcome outcome = one.draw(a);
-      auto* const leaf = reinterpret_cast<std::byte*>(b.data());
-      Target target{&leaf};
-      ASSERT_EQ(two.drawer.draw_into(target, nullptr), outcome);
-      if (outcome != Outcome::kBatch) continue;
-      b.resize(target.count);
-      ASSERT_EQ(a, b);
-    }
-  }
-}
-
 TEST(Drawer, IsReadyToSayThatUpstreamIsLongerThanTheStateSays) {
   Bench bench(numbered(4, 2, {1, 1}));
   Epoch epoch;

@@ -14,61 +14,14 @@ namespace {
 using namespace echobuf;        // NOLINT(google-build-using-namespace)
 using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
 
+/// Returns what another buffer draws in an epoch of n examples.
+Ids drawn_alone(const BufferOptions& options, std::uint64_t n, std::uint64_t epoch) {
+  Buffer buffer(options);
+  buffer.reset(epoch);
+  return joined(serve(buffer, n).batches);
+}
+
 // ---- resets
-
-TEST(Epochs, BeginsAnotherEpochInTheSameMemory) {
-  for (BufferOptions options : kFixed)
-    for (const std::uint32_t prefetch : {0u, 2u}) {
-      options.prefetch = prefetch;
-      SCOPED_TRACE(name_of(options));
-      Buffer buffer(options);
-      const std::uint64_t bytes = buffer.stats().bytes;
-      for (const std::uint64_t epoch : {0u, 1u, 2u}) {
-        if (epoch > 0) buffer.reset(epoch);
-        const std::uint64_t n = 3 * options.window + epoch;
-        ASSERT_EQ(joined(serve(buffer, n).batches), expected_draws(options, n, epoch));
-      }
-      ASSERT_LE(buffer.stats().bytes,
-                bytes + (options.prefetch + 3) * (buffer.layout().bytes() + 64));
-    }
-}
-
-TEST(Epochs, DropsWhatIsResidentWhenReset) {
-  for (BufferOptions options : {numbered(12, 4, {2, 1}), numbered_auto(12, 4)})
-    for (const std::uint32_t prefetch : {0u, 2u}) {
-      options.prefetch = prefetch;
-      Buffer buffer(options);
-      for (std::uint64_t epoch = 1; epoch < 30; ++epoch) {
-        put_what_fits(buffer, 1000, 1000 + epoch);
-        Ids ids;
-        if (epoch % 2) next(buffer, ids, kAtOnce);
-        if (epoch % 3 == 0) buffer.close();
-        buffer.reset(epoch);
-        ASSERT_EQ(buffer.stats().served, 0u);
-        ASSERT_EQ(buffer.stats().resident, 0u);
-      }
-      const Ids count = uses(joined(serve(buffer, 50).batches), 50);
-      for (const std::uint64_t times : count) ASSERT_GE(times, 1u);
-    }
-}
-
-TEST(Epochs, FailsUntilReset) {
-  for (const std::uint32_t prefetch : {0u, 2u}) {
-    BufferOptions options = numbered(8, 4, {2, 1});
-    options.prefetch = prefetch;
-    Buffer buffer(options);
-    put_what_fits(buffer, 0, 8);
-    buffer.fail();
-    Ids ids;
-    EXPECT_TRUE(buffer.ready());
-    EXPECT_EQ(next(buffer, ids), Status::kFailed);
-    EXPECT_EQ(put(buffer, {1}), Status::kClosed);
-    EXPECT_FALSE(buffer.checkpoint().total) << "a failure is no end";
-    buffer.reset(1);
-    EXPECT_FALSE(buffer.has_failed());
-    EXPECT_EQ(joined(serve(buffer, 20).batches), expected_draws(options, 20, 1));
-  }
-}
 
 TEST(Epochs, KnowsAPutThatBeganBeforeAReset) {
   Buffer buffer(numbered(8, 4, {2, 1}));
@@ -216,7 +169,7 @@ TEST(Epochs, OpenedAheadServeWhatTheyServeWithoutThat) {
       };
       const std::vector<Ids> draws = serve_overlapping(buffer, 9, length);
       for (std::uint64_t epoch = 0; epoch < draws.size(); ++epoch)
-        ASSERT_EQ(draws[epoch], expected_draws(options, length(epoch), epoch));
+        ASSERT_EQ(draws[epoch], drawn_alone(options, length(epoch), epoch));
     }
 }
 
@@ -263,12 +216,12 @@ TEST(Epochs, OpenedAheadKeepTheirFailureToThemselves) {
     while ((status = next(buffer, ids)) == Status::kOk)
       all.insert(all.end(), ids.begin(), ids.end());
     EXPECT_EQ(status, Status::kFinished);
-    EXPECT_EQ(all, expected_draws(options, 8, 0));
+    EXPECT_EQ(all, drawn_alone(options, 8, 0));
     EXPECT_TRUE(buffer.checkpoint().epoch_done);
     ASSERT_TRUE(buffer.go_ahead());
     EXPECT_EQ(next(buffer, ids), Status::kFailed);
     buffer.reset(2);
-    EXPECT_EQ(joined(serve(buffer, 20).batches), expected_draws(options, 20, 2));
+    EXPECT_EQ(joined(serve(buffer, 20).batches), drawn_alone(options, 20, 2));
   }
 }
 

@@ -4,46 +4,18 @@
 
 #include <cmath>
 #include <cstdint>
-#include <numeric>
-#include <set>
 #include <vector>
-
-#include "support.hpp"
 
 namespace {
 
 using echobuf::epoch_phase;
 using echobuf::FixedSchedule;
 using echobuf::Ratio;
-using echobuf::test::Ids;
-using echobuf::test::simulated_passes;
 __extension__ using Wide = unsigned __int128;
 
 const std::vector<Ratio> kFactors = {{1, 1}, {2, 1}, {3, 1},  {4, 1},    {7, 1},
                                      {3, 2}, {5, 2}, {11, 3}, {10, 9},   {19, 10},
                                      {9, 4}, {7, 3}, {31, 5}, {101, 100}};
-
-TEST(FixedSchedule, AgreesWithASimulation) {
-  for (const Ratio factor : kFactors)
-    for (std::uint64_t window = factor.ceil(); window <= 24; ++window)
-      for (std::uint64_t n = 0; n <= 3 * window + 2; ++n) {
-        const std::uint64_t phase = (5 * n + window) % factor.den;
-        SCOPED_TRACE(testing::Message()
-                     << "factor " << factor.num << "/" << factor.den << " phase "
-                     << phase << " window " << window << " n " << n);
-        const FixedSchedule schedule(window, factor, phase);
-        const std::vector<Ids> passes = simulated_passes(window, factor, n, phase);
-        ASSERT_EQ(schedule.passes(n), passes.size());
-        std::uint64_t draws = 0;
-        for (std::uint64_t p = 0; p < passes.size(); ++p) {
-          ASSERT_EQ(schedule.oldest_record(p), passes[p].front());
-          ASSERT_EQ(std::min(n, schedule.segment_start(p + 1)), passes[p].back() + 1);
-          ASSERT_LE(passes[p].size(), window);
-          draws += passes[p].size();
-        }
-        ASSERT_EQ(schedule.total_draws(n), draws);
-      }
-}
 
 TEST(FixedSchedule, CountsSegments) {
   for (const Ratio factor : kFactors)
@@ -53,30 +25,6 @@ TEST(FixedSchedule, CountsSegments) {
         std::uint64_t segments = 0;
         while (schedule.segment_start(segments) < n) ++segments;
         ASSERT_EQ(schedule.segments_in(n), segments);
-      }
-    }
-}
-
-TEST(FixedSchedule, HoldsTheWindowAndTheSegmentThatIsFilled) {
-  for (const Ratio factor : kFactors)
-    for (std::uint64_t window = factor.ceil(); window <= 40; ++window) {
-      const FixedSchedule schedule(window, factor, window % factor.den);
-      for (std::uint64_t p = 0; p < 200; ++p)
-        ASSERT_LE(schedule.segment_start(p + 2) - schedule.oldest_record(p),
-                  schedule.capacity());
-    }
-}
-
-TEST(FixedSchedule, KeepsUseWithinOneSegment) {
-  for (const Ratio factor : kFactors)
-    for (std::uint64_t window = factor.ceil(); window <= 40; window += 3) {
-      const std::uint64_t segment = FixedSchedule(window, factor).segment_start(1);
-      for (std::uint64_t n = 0; n < 500; n += 7) {
-        const FixedSchedule schedule(window, factor, n % factor.den);
-        const double exact = static_cast<double>(n) * static_cast<double>(factor.num) /
-                             static_cast<double>(factor.den);
-        ASSERT_NEAR(static_cast<double>(schedule.total_draws(n)), exact,
-                    static_cast<double>(segment) + 1e-6);
       }
     }
 }
@@ -163,50 +111,6 @@ TEST(EpochPhase, SpreadsTheExtraUseOverTenEpochs) {
   for (const std::uint64_t den : {91, 117, 350, 480, 997, 1000})
     for (const std::uint64_t late : kFirstEpochs)
       ASSERT_TRUE(spreads_extra_use(den, 3, late)) << den;
-}
-
-TEST(EpochPhase, IsThatOfTheLivesOfSegments) {
-  for (const Ratio factor : kFactors)
-    for (std::uint64_t i = 0; i < 2 * factor.den; ++i) {
-      std::uint64_t lives = 0;
-      for (std::uint64_t epoch = 3; epoch < 3 + kTenEpochs; ++epoch) {
-        const FixedSchedule schedule(64, factor, epoch_phase(factor, 7, epoch));
-        ASSERT_GE(schedule.life(i), factor.num / factor.den);
-        ASSERT_LE(schedule.life(i), factor.ceil());
-        lives += schedule.life(i);
-      }
-      const double mean = static_cast<double>(lives) / kTenEpochs;
-      ASSERT_NEAR(
-          mean, static_cast<double>(factor.num) / static_cast<double>(factor.den), 0.2);
-    }
-}
-
-TEST(EpochPhase, ComesBackExactlyForSmallDenominators) {
-  for (std::uint64_t den = 1; den <= 10; ++den)
-    for (std::uint64_t num = den; num <= 3 * den; ++num) {
-      if (std::gcd(num, den) != 1) continue;
-      for (std::uint64_t i = 0; i < 3 * den; ++i)
-        for (std::uint64_t first = 0; first < 2 * den; ++first) {
-          std::uint64_t lives = 0;
-          for (std::uint64_t epoch = first; epoch < first + den; ++epoch)
-            lives += FixedSchedule(16, {num, den}, epoch_phase({num, den}, 5, epoch))
-                         .life(i);
-          ASSERT_EQ(lives, num);
-        }
-    }
-}
-
-TEST(EpochPhase, DependsOnTheSeedAndFitsAnyDenominator) {
-  std::set<std::uint64_t> small, large;
-  for (std::uint64_t seed = 0; seed < 64; ++seed) {
-    small.insert(epoch_phase({31, 5}, seed, 4));
-    large.insert(epoch_phase({2'718'281, 1'000'000}, seed, 4));
-    EXPECT_EQ(epoch_phase({6, 1}, seed, 4), 0u);
-    const std::uint64_t den = (std::uint64_t{1} << 63) + seed;
-    EXPECT_LT(epoch_phase({~std::uint64_t{0}, den}, seed, ~std::uint64_t{0}), den);
-  }
-  EXPECT_EQ(small.size(), 5u);
-  EXPECT_GT(large.size(), 60u);
 }
 
 }  // namespace

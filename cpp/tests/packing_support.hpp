@@ -109,36 +109,4 @@ inline std::vector<Ids> read_rows(const Batch& batch, const BufferOptions& optio
   return rows;
 }
 
-/// The batches of rows that the reference packs.
-inline std::vector<std::vector<Ids>> expected_rows(const BufferOptions& options,
-                                                   std::uint64_t n, std::uint64_t epoch,
-                                                   const LengthOf& length) {
-  const LengthsOf lengths = [&](std::uint64_t id) {
-    return Lengths{length(id), length(id)};
-  };
-  static_assert(kTokenBytes + kPointBytes == 8 + 2, "Lengths::bytes() is right");
-  std::vector<Ids> rows;
-  Ids used;
-  for (const std::uint64_t id : expected_draws(options, n, epoch, lengths)) {
-    const std::uint64_t values = length(id);
-    std::size_t row = rows.size() - std::min<std::size_t>(rows.size(), 64);
-    while (row < rows.size() && used[row] + values > options.lengths.pack_to) ++row;
-    if (row == rows.size()) {
-      rows.emplace_back();
-      used.push_back(0);
-    }
-    rows[row].push_back(id);
-    used[row] += values;
-  }
-  std::vector<std::vector<Ids>> batches;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    if (row % options.batch_size == 0) batches.emplace_back();
-    batches.back().push_back(rows[row]);
-  }
-  if (options.drop_last && !batches.empty() &&
-      batches.back().size() < options.batch_size)
-    batches.pop_back();
-  return batches;
-}
-
 }  // namespace echobuf::test

@@ -60,6 +60,50 @@ TEST(RaggedBuffer, RefusesOffsetsThatDecreaseAndNoValues) {
   EXPECT_EQ(buffer.put(empty, kAtOnce), Status::kOk) << "nothing is read";
 }
 
+TEST(RaggedBuffer, RefusesWholeBatchesThatAreNone) {
+  constexpr std::uint64_t kExamples = 5;  // of a batch, at most
+  BufferOptions options = of_lengths(4, 1, {1, 1}, 400);
+  options.ragged = true;
+  options.fields[0].rows = options.lengths.examples = kExamples;
+  options.lengths.fields[0].max_length = 6;
+  Buffer buffer(options);
+  const std::uint64_t ids[kExamples + 1] = {};
+  const std::uint32_t tokens[200] = {};
+  const std::uint16_t points[3] = {};
+  const std::int64_t good[] = {0, 2, 4, 4, 4, 4, 4};
+  const SourceLeaf of_ids = SourceLeaf::of(ids, 2);
+  const SourceLeaf two = SourceLeaf::of_batch(tokens, good, 2);
+  const std::int64_t zeros[kExamples + 2] = {};
+  const SourceLeaf no_points = SourceLeaf::of_batch(points, zeros, 2, 3);
+  const auto refuses = [&](const SourceLeaf& leaf, std::size_t examples = 2) {
+    const SourceLeaf leaves[] = {of_ids, leaf, no_points};
+    EXPECT_THROW(static_cast<void>(buffer.put(leaves, kAtOnce, examples)),
+                 std::invalid_argument);
+  };
+  refuses(SourceLeaf::of_rows(tokens, 4));
+  refuses(SourceLeaf::of_offsets(tokens, good));
+  const std::int64_t late[] = {1, 2, 4}, down[] = {0, 5, 4}, long_one[] = {0, 7, 8};
+  refuses(SourceLeaf::of_batch(tokens, late, 2));
+  refuses(SourceLeaf::of_batch(tokens, down, 2));
+  refuses(SourceLeaf::of_batch(tokens, long_one, 2));
+  refuses(SourceLeaf::of_batch(tokens, good, kExamples + 1), kExamples + 1);
+  SourceLeaf short_one = two;
+  short_one.rows = 3;
+  refuses(short_one);
+  refuses(SourceLeaf::of_batch<std::uint32_t>(nullptr, good, 2));
+  const SourceLeaf leaves[] = {of_ids, two, no_points};
+  std::uint64_t done = 0;
+  EXPECT_THROW(buffer.put(buffer.term(), leaves, 2, 2, done, Deadline::max(), nullptr),
+               std::invalid_argument);
+  EXPECT_EQ(buffer.tail(), 0u);
+  EXPECT_EQ(buffer.put(leaves, kAtOnce, 2), Status::kOk);
+
+  options.lengths.fields[0].max_length = 0;
+  options.lengths.payload_bytes = 15;
+  Buffer small(options);
+  EXPECT_THROW(static_cast<void>(small.put(leaves, kAtOnce, 2)), std::invalid_argument);
+}
+
 TEST(RaggedBuffer, LosesNothingWhenAPutOrADrawTimesOut) {
   const BufferOptions options = of_lengths(16, 5, {2, 1}, 2 * 30 * kTokenBytes);
   const LengthsOf lengths = some_lengths(30);
@@ -76,7 +120,8 @@ TEST(RaggedBuffer, LosesNothingWhenAPutOrADrawTimesOut) {
     status = buffer.next(batch, done % 2 ? kAtOnce : soon);
     if (status == Status::kOk) batches.push_back(read_batch(batch, options, lengths));
   }
-  EXPECT_EQ(batches, cut(expected_draws(options, 90, 0, lengths), options, lengths));
+  Buffer patient(options);
+  EXPECT_EQ(batches, serve(patient, 90, lengths).batches);
 }
 
 TEST(RaggedBuffer, CountsItsMemory) {

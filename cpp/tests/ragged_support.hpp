@@ -1,5 +1,5 @@
 // Helpers of tests of records that differ in length: records that show when they are
-// torn, a slow reference of what a buffer serves, and one thread that puts and draws.
+// torn, and one thread that puts and draws.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -176,118 +176,6 @@ inline Ids read_batch(const Batch& batch, const BufferOptions& options,
                      values + place.rows * field.row_bytes);
   }
   return ids;
-}
-
-// ---- a slow reference
-
-/// Segments of 0 ... n-1 with a fixed factor, record by record.
-inline std::vector<Ids> segments_of(const BufferOptions& options, std::uint64_t n,
-                                    const LengthsOf& lengths) {
-  const std::uint64_t per_window = options.factor.ceil();
-  const std::uint64_t share = options.lengths.share(per_window);
-  std::vector<Ids> segments;
-  std::uint64_t bytes = 0;
-  for (std::uint64_t id = 0; id < n; ++id) {
-    const std::uint64_t i = segments.size();
-    std::uint64_t size = options.window / per_window;
-    if (options.factor.den == 1 && i > 0) {
-      const std::uint64_t j = (i - 1) % per_window;
-      size = (j + 1) * options.window / per_window - j * options.window / per_window;
-    }
-    if (i == 0 || segments.back().size() == size ||
-        bytes + lengths(id).bytes() > share) {
-      segments.emplace_back();
-      bytes = 0;
-    }
-    segments.back().push_back(id);
-    bytes += lengths(id).bytes();
-  }
-  return segments;
-}
-
-/// The last pass of each record of these segments, and one more: segment i enters with
-/// pass i. Segments that their payload has ended are counted record by record.
-inline std::vector<Ids> ends_of(const BufferOptions& options,
-                                const std::vector<Ids>& segments, std::uint64_t phase) {
-  const Ratio factor = options.factor;
-  const std::uint64_t den = factor.den, least = factor.num / den;
-  std::uint64_t whole = phase, single = den - 1 - phase;  // parts of a use
-  std::vector<Ids> ends;
-  for (std::uint64_t i = 0; i < segments.size(); ++i) {
-    const bool fractional = den > 1;
-    const bool is_last = i + 1 == segments.size();
-    const bool is_short = fractional && !is_last &&
-                          segments[i].size() < options.window / options.factor.ceil();
-    const auto next_life = [&](std::uint64_t& parts) {
-      parts += factor.num % den;
-      const bool extra = parts >= den;
-      if (extra) parts -= den;
-      return least + (extra ? 1 : 0);
-    };
-    const std::uint64_t life = is_short ? 0 : next_life(whole);
-    Ids& of = ends.emplace_back();
-    for (std::uint64_t r = 0; r < segments[i].size(); ++r)
-      of.push_back(i + (is_short ? next_life(single) : life));
-  }
-  return ends;
-}
-
-/// All draws of an epoch with a fixed factor.
-inline Ids expected_draws(const BufferOptions& options, std::uint64_t n,
-                          std::uint64_t epoch, const LengthsOf& lengths) {
-  const std::vector<Ids> segments = segments_of(options, n, lengths);
-  const std::uint64_t phase = epoch_phase(options.factor, options.seed, epoch);
-  const std::vector<Ids> ends = ends_of(options, segments, phase);
-  Ids draws;
-  for (std::uint64_t pass = 0;; ++pass) {
-    Ids window;
-    for (std::uint64_t i = 0; i < segments.size() && i <= pass; ++i)
-      for (std::uint64_t r = 0; r < segments[i].size(); ++r)
-        if (ends[i][r] > pass) window.push_back(segments[i][r]);
-    if (window.empty()) return draws;
-    const Permutation order(static_cast<std::uint32_t>(window.size()),
-                            permutation_key(options.seed, epoch, pass));
-    for (std::uint32_t t = 0; t < window.size(); ++t) draws.push_back(window[order(t)]);
-  }
-}
-
-/// The batches that draws are cut into.
-inline std::vector<Ids> cut(const Ids& draws, const BufferOptions& options,
-                            const LengthsOf& lengths) {
-  const std::uint64_t max_rows = options.lengths.max_rows;
-  const std::uint64_t most = max_rows > 0 ? options.window : options.batch_size;
-  const auto fits = [&](const Ids& batch, std::uint64_t id) {
-    if (batch.size() == most) return false;
-    if (max_rows == 0 || batch.empty()) return true;
-    std::uint64_t sum[2] = {}, longest[2] = {};
-    Ids with = batch;
-    with.push_back(id);
-    for (const std::uint64_t i : with) {
-      const std::uint64_t rows[2] = {lengths(i).tokens, lengths(i).points};
-      for (int f = 0; f < 2; ++f) {
-        sum[f] += rows[f];
-        longest[f] = std::max(longest[f], rows[f]);
-      }
-    }
-    const std::uint64_t pad_to = options.lengths.pad_to;
-    if (options.lengths.form == LengthOptions::Form::kPadded) {
-      const std::uint64_t rows = round_up(std::max(longest[0], longest[1]), pad_to);
-      return rows * with.size() <= max_rows;
-    }
-    return round_up(std::max(sum[0], sum[1]), pad_to) <= max_rows;
-  };
-  std::vector<Ids> batches;
-  Ids batch;
-  for (const std::uint64_t id : draws) {
-    if (!fits(batch, id)) {
-      batches.push_back(batch);
-      batch.clear();
-    }
-    batch.push_back(id);
-  }
-  if (!batch.empty() && (!options.drop_last || batch.size() == most))
-    batches.push_back(batch);
-  return batches;
 }
 
 // ---- one thread alone

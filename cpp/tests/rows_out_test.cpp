@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "echobuf/buffer/buffer.hpp"
-#include "packing_support.hpp"
 #include "ragged_support.hpp"
 
 namespace {
@@ -134,57 +133,5 @@ TEST_P(RowsOutTest, BatchesAreThoseOfNext) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RowsOutTest,
                          testing::Range(std::uint64_t{0}, std::uint64_t{12}));
-
-TEST(RowsOutOfPacking, RowsAreThoseOfNext) {
-  for (const std::uint32_t prefetch : {0u, 2u}) {
-    BufferOptions options = packing(12, 3, {2, 1}, 16);
-    options.prefetch = prefetch;
-    const LengthOf length = row_lengths(16);
-    Buffer plain(options);
-    Buffer buffer(options);
-    for (Buffer* const each : {&plain, &buffer}) {
-      const PackingRecords records(0, 6, length);
-      std::uint64_t done = 0;
-      ASSERT_EQ(each->put(each->term(), records.leaves(), records.size(), 0, done,
-                          Deadline::max(), nullptr),
-                Status::kOk);
-      each->close();
-    }
-    std::vector<std::uint64_t> numbers(3 * 16);
-    std::vector<std::uint16_t> small(3 * 16);
-    std::vector<std::int32_t> segments(3 * 16), positions(3 * 16);
-    std::vector<std::int64_t> rows(3);
-    const auto at = [](auto& vector) {
-      return reinterpret_cast<std::byte*>(vector.data());
-    };
-    RowsTarget target;
-    target.leaves = {{at(numbers), nullptr, 16}, {at(small), nullptr, 16}};
-    target.segments = at(segments);
-    target.positions = at(positions);
-    target.lengths = at(rows);
-    target.room = 0;
-    EXPECT_EQ(buffer.next_rows(target, Deadline::max()), Status::kResize);
-    target.room = 3;
-    Batch wanted;
-    std::uint64_t batches = 0;
-    while (plain.next(wanted) == Status::kOk) {
-      ++batches;
-      ASSERT_EQ(buffer.next_rows(target, Deadline::max()), Status::kOk);
-      ASSERT_EQ(target.count, wanted.count);
-      const auto same = [&](const auto& vector, std::size_t place, std::size_t count) {
-        EXPECT_EQ(std::memcmp(vector.data(), wanted.block.data() + place,
-                              count * sizeof(vector[0])),
-                  0);
-      };
-      same(numbers, wanted.places[0].values, wanted.count * 16);
-      same(small, wanted.places[1].values, wanted.count * 16);
-      same(segments, wanted.ids.segments, wanted.count * 16);
-      same(positions, wanted.ids.positions, wanted.count * 16);
-      same(rows, wanted.ids.lengths, wanted.count);
-    }
-    EXPECT_GE(batches, 1u);
-    EXPECT_EQ(buffer.next_rows(target, Deadline::max()), Status::kFinished);
-  }
-}
 
 }  // namespace

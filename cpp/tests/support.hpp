@@ -170,41 +170,6 @@ inline Ids uses(const Ids& draws, std::uint64_t n) {
   return count;
 }
 
-/// The windows of all passes over n records for a fixed factor, by simulation.
-inline std::vector<Ids> simulated_passes(std::uint64_t window, Ratio factor,
-                                         std::uint64_t n, std::uint64_t phase = 0) {
-  const std::uint64_t per_window = factor.ceil();
-  struct Segment {
-    std::uint64_t lives;
-    Ids records;
-  };
-  std::vector<Segment> live;
-  std::vector<Ids> passes;
-  std::uint64_t fresh = 0;
-  for (std::uint64_t i = 0; fresh < n || !live.empty(); ++i) {
-    if (fresh < n) {
-      std::uint64_t size = window / per_window;
-      if (factor.den == 1) {
-        const std::uint64_t j = i % per_window;
-        size = (j + 1) * window / per_window - j * window / per_window;
-      }
-      const std::uint64_t end = std::min(n, fresh + size);
-      const std::uint64_t lives = ((i + 1) * factor.num + phase) / factor.den -
-                                  (i * factor.num + phase) / factor.den;
-      live.push_back({lives, range(fresh, end)});
-      fresh = end;
-    }
-    Ids pass;
-    for (Segment& segment : live) {
-      pass.insert(pass.end(), segment.records.begin(), segment.records.end());
-      --segment.lives;
-    }
-    passes.push_back(pass);
-    std::erase_if(live, [](const Segment& segment) { return segment.lives == 0; });
-  }
-  return passes;
-}
-
 /// Windows, batches and factors of all kinds.
 inline const std::vector<BufferOptions> kFixed = {
     numbered(1, 1, {1, 1}),   numbered(8, 4, {1, 1}),  numbered(12, 4, {2, 1}),
@@ -216,21 +181,6 @@ inline std::string name_of(const BufferOptions& options) {
          std::to_string(options.batch_size) + " factor " +
          std::to_string(options.factor.num) + "/" + std::to_string(options.factor.den) +
          " prefetch " + std::to_string(options.prefetch);
-}
-
-/// Returns the draws that a buffer with a fixed factor must serve, by simulation.
-inline Ids expected_draws(const BufferOptions& options, std::uint64_t n,
-                          std::uint64_t epoch) {
-  Ids draws;
-  const auto passes =
-      simulated_passes(options.window, options.factor, n,
-                       epoch_phase(options.factor, options.seed, epoch));
-  for (std::uint64_t p = 0; p < passes.size(); ++p) {
-    const auto size = static_cast<std::uint32_t>(passes[p].size());
-    const Permutation order(size, permutation_key(options.seed, epoch, p));
-    for (std::uint32_t t = 0; t < size; ++t) draws.push_back(passes[p][order(t)]);
-  }
-  return draws;
 }
 
 }  // namespace echobuf::test

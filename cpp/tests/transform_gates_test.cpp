@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
-#include <utility>
 #include <vector>
 
 #include "echobuf/transform/gates.hpp"
@@ -15,8 +14,6 @@
 
 namespace echobuf::transform {
 namespace {
-
-using test::Bytes;
 
 DrawNumber draw_number(std::uint64_t draw) { return {transform_key(5, 1), draw, 0}; }
 
@@ -38,45 +35,6 @@ TEST(TransformGates, RanksAreThoseOfSortedPermutations) {
   }
 }
 
-TEST(TransformGates, OneAlternativeOfAChoiceIsOpen) {
-  const std::vector<double> bounds = {0.0, 0.25, 0.25, 0.9, 1.0};
-  std::vector<int> taken(4);
-  for (std::uint64_t draw = 0; draw < 2000; ++draw)
-    for (const bool partner : {false, true}) {
-      int open = 0;
-      for (std::size_t i = 0; i < 4; ++i)
-        if (is_open(uniform_gate(3, bounds[i], bounds[i + 1]), draw_number(draw),
-                    partner)) {
-          ++open;
-          ++taken[i];
-        }
-      ASSERT_EQ(open, 1);
-    }
-  EXPECT_EQ(taken[1], 0);  // its bounds are equal
-  EXPECT_GT(taken[0], 0);
-  EXPECT_GT(taken[2], taken[3]);
-}
-
-TEST(TransformGates, EachOperationHasOnePositionInAnOrder) {
-  for (std::uint64_t draw = 0; draw < 200; ++draw)
-    for (std::uint32_t alternative = 0; alternative < 5; ++alternative) {
-      int open = 0;
-      for (std::uint32_t position = 0; position < 5; ++position)
-        open += is_open({2, 5, position, alternative, 0, 0}, draw_number(draw), false);
-      ASSERT_EQ(open, 1);
-    }
-}
-
-TEST(TransformGates, APartnerHasChoicesByItself) {
-  const Gate gate = uniform_gate(1, 0.0, 0.5);
-  int same = 0;
-  for (std::uint64_t draw = 0; draw < 1000; ++draw)
-    same += is_open(gate, draw_number(draw), false) ==
-            is_open(gate, draw_number(draw), true);
-  EXPECT_GT(same, 400);
-  EXPECT_LT(same, 600);
-}
-
 TEST(TransformGates, AllGatesOfAStageMustBeOpen) {
   Gates gates;
   EXPECT_TRUE(gates.open(draw_number(0), false));
@@ -89,21 +47,6 @@ TEST(TransformGates, AllGatesOfAStageMustBeOpen) {
 // ---- programs
 
 constexpr Extent kExtent{6, 8, 1};
-constexpr std::size_t kPixels = 48;
-
-/// Bytes `first`, `first` + 1, ...
-Bytes counted(int first) {
-  Bytes image(kPixels);
-  for (std::size_t i = 0; i < kPixels; ++i)
-    image[i] = static_cast<std::byte>(first + static_cast<int>(i));
-  return image;
-}
-
-/// The place of pixel `i` before its columns were flipped.
-std::size_t flipped(std::size_t i) {
-  const auto width = static_cast<std::size_t>(kExtent.width);
-  return i / width * width + width - 1 - i % width;
-}
 
 /// Flips columns always, or copies the image.
 Stage bytes_stage(bool flips) {
@@ -129,11 +72,6 @@ Stage mix_stage(std::uint32_t number) {
   stage.ops[0].number = number;
   const Mix mix{kExtent, 1.0, 1, 0};
   std::memcpy(stage.ops[0].settings, &mix, sizeof mix);
-  return stage;
-}
-
-Stage gated(Stage stage, const Gate& gate) {
-  stage.gates.gate[stage.gates.count++] = gate;
   return stage;
 }
 
@@ -171,69 +109,6 @@ TEST(TransformPrograms, ABufferIsAsLargeAsItsLargestImage) {
   ASSERT_EQ(buffers.size(), 2u);
   EXPECT_EQ(buffers[0].bytes, 256u);
   EXPECT_EQ(buffers[1].bytes, 64u);
-}
-
-/// A choice between a flip and nothing, twice; the last one writes the leaf.
-TEST(TransformPrograms, OneAlternativeIsCarriedOut) {
-  const auto choice = [](std::uint32_t number, std::int32_t from, std::int32_t to) {
-    return std::pair{
-        between(gated(bytes_stage(true), uniform_gate(number, 0.0, 0.5)), from, to),
-        between(gated(bytes_stage(false), uniform_gate(number, 0.5, 1.0)), from, to)};
-  };
-  const auto [flip, leave] = choice(0, kRecord, 0);
-  const auto [flip_again, leave_again] = choice(1, 0, kLeaf);
-  const Program program{{flip, leave, flip_again, leave_again}};
-  StageExecutor executor(program, nullptr);
-  const Bytes image = counted(0);
-  Bytes turned(kPixels);
-  for (std::size_t i = 0; i < kPixels; ++i) turned[i] = image[flipped(i)];
-  int both = 0;
-  for (std::uint64_t draw = 0; draw < 200; ++draw) {
-    const DrawNumber number = draw_number(draw);
-    const bool first = is_open(flip.gates.gate[0], number, false);
-    const bool second = is_open(flip_again.gates.gate[0], number, false);
-    both += first && second;
-    Bytes got(image.size());
-    executor.execute(number, image.data(), nullptr, got.data());
-    ASSERT_EQ(got, first != second ? turned : image);
-  }
-  EXPECT_GT(both, 10);
-}
-
-/// The partner goes through the choices before the mix by itself; whether they are
-/// mixed is the example's choice.
-TEST(TransformPrograms, AMixThatIsChosenSeesItsPartnersBranch) {
-  const Gate flips = uniform_gate(0, 0.0, 0.5);
-  const Gate mixes = uniform_gate(1, 0.0, 0.5);
-  const auto closed = [](const Gate& gate) {
-    return uniform_gate(gate.number, gate.high, 1.0);
-  };
-  Program program{{between(gated(bytes_stage(true), flips), kRecord, 0),
-                   between(gated(bytes_stage(false), closed(flips)), kRecord, 0),
-                   between(gated(mix_stage(2), mixes), 0, kLeaf),
-                   between(gated(bytes_stage(false), closed(mixes)), 0, kLeaf)}};
-  program.stages[0].doubled = program.stages[1].doubled = 1;
-  StageExecutor executor(program, nullptr);
-  const Bytes own = counted(0), others = counted(100);
-  int mixed = 0;
-  for (std::uint64_t draw = 0; draw < 300; ++draw) {
-    const DrawNumber number = draw_number(draw);
-    const bool own_flips = is_open(flips, number, false);
-    const bool others_flip = is_open(flips, number, true);
-    Bytes got(kPixels);
-    executor.execute(number, own.data(), others.data(), got.data());
-    for (std::size_t i = 0; i < kPixels; ++i) {
-      const auto value = static_cast<std::size_t>(got[i]);
-      if (value < 100) {
-        ASSERT_EQ(value, own_flips ? flipped(i) : i);
-        continue;
-      }
-      ASSERT_TRUE(is_open(mixes, number, false));
-      ASSERT_EQ(value - 100, others_flip ? flipped(i) : i);
-      ++mixed;
-    }
-  }
-  EXPECT_GT(mixed, 50);
 }
 
 }  // namespace

@@ -103,12 +103,6 @@ inline void expect_equal(const Layout& layout, const Bytes& got, const Bytes& wa
   }
 }
 
-/// The stage with the random choices that a partner has.
-inline Stage as_partner(Stage stage) {
-  for (OpBlock& op : stage.ops) op.number += kPartnerOperation;
-  return stage;
-}
-
 inline DrawNumber some_draw(Dice& dice) {
   return {transform_key(7, 1), static_cast<std::uint64_t>(dice.from(0, 1 << 20)),
           static_cast<std::uint32_t>(dice.from(0, 3))};

@@ -136,84 +136,6 @@ TEST(TransformRows, ElementsOfAnySizeArriveWhole) {
   }
 }
 
-TEST(TransformRows, StagesFollowEachOther) {
-  for (std::uint32_t seed = 0; seed < kCases / 3; ++seed) {
-    Dice dice(seed);
-    const NumberType type = dice.of({NumberType::kUint8, NumberType::kFloat32});
-    const Layout source =
-        test::layout_of(some_extent(dice), type, test::bytes_of(type), dice.coin());
-    Program program;
-    program.stages.push_back(test::StageMaker(dice).computing(source));
-    program.stages[0].mix = -1;
-    for (std::int32_t i = 0; i < program.stages[0].count; ++i)
-      if (program.stages[0].ops[i].code == OpCode::kMix) program.stages[0].count = i;
-    program.stages.push_back(
-        test::StageMaker(dice).computing(program.stages[0].target));
-    program = Program::straight(std::move(program.stages));
-
-    const Bytes own = test::make_image(source, dice);
-    const Bytes partner = test::make_image(source, dice);
-    const DrawNumber number = some_draw(dice);
-    const Bytes between = Pixels(program.stages[0]).make(number, own, own);
-    // The partner goes through the first stage with chances of its own.
-    const Stage of_partner = test::as_partner(program.stages[0]);
-    const Bytes others = Pixels(of_partner).make(number, partner, partner);
-    const Bytes want = Pixels(program.stages[1]).make(number, between, others);
-    Bytes got(want.size());
-    StageExecutor(program, nullptr)
-        .execute(number, own.data(), partner.data(), got.data());
-    expect_equal(program.stages[1].target, got, want,
-                 name_of(program.stages[1], seed, cpu_level()));
-    if (HasFatalFailure()) return;
-  }
-}
-
-TEST(TransformRows, FramesAreMadeAsImages) {
-  for (std::uint32_t seed = 0; seed < kCases / 3; ++seed) {
-    Dice dice(seed);
-    const NumberType type = dice.of({NumberType::kUint8, NumberType::kFloat32});
-    const Layout source =
-        test::layout_of(some_extent(dice), type, test::bytes_of(type), dice.coin());
-    const std::int32_t frames = dice.from(2, 4);
-    Program program;
-    program.stages.push_back(dice.one_in(4) ? test::StageMaker(dice).raw(source, false)
-                                            : test::StageMaker(dice).computing(source));
-    const bool two = program.stages[0].mix < 0 && program.stages[0].raw == 0;
-    if (two)
-      program.stages.push_back(
-          test::StageMaker(dice).computing(program.stages[0].target));
-    for (Stage& stage : program.stages) stage.frames = frames;
-    program = Program::straight(std::move(program.stages));
-
-    Bytes own, partner, want;
-    const DrawNumber number = some_draw(dice);
-    for (std::int32_t frame = 0; frame < frames; ++frame) {
-      Bytes image = test::make_image(source, dice);
-      Bytes other = test::make_image(source, dice);
-      own.insert(own.end(), image.begin(), image.end());
-      partner.insert(partner.end(), other.begin(), other.end());
-      DrawNumber of_frame = number;
-      const auto at = static_cast<std::uint32_t>(frame);
-      if (two) {
-        of_frame.first_element = program.stages[0].first_element(at);
-        const Stage of_partner = test::as_partner(program.stages[0]);
-        other = Pixels(of_partner).make(of_frame, other, other);
-        image = Pixels(program.stages[0]).make(of_frame, image, image);
-      }
-      of_frame.first_element = program.stages.back().first_element(at);
-      image = Pixels(program.stages.back()).make(of_frame, image, other);
-      want.insert(want.end(), image.begin(), image.end());
-    }
-    ASSERT_EQ(program.bytes(), want.size());
-    Bytes got(want.size());
-    StageExecutor executor(program, dice.coin() ? streaming_copy() : nullptr);
-    executor.execute(number, own.data(), partner.data(), got.data());
-    expect_equal(program.stages.back().target, got, want,
-                 name_of(program.stages.back(), seed, cpu_level()));
-    if (HasFatalFailure()) return;
-  }
-}
-
 TEST(TransformRows, RunsEndAtWhatIsOutside) {
   for (std::uint32_t seed = 0; seed < 2000; ++seed) {
     Dice dice(seed);
@@ -231,30 +153,6 @@ TEST(TransformRows, RunsEndAtWhatIsOutside) {
         }
       }
     ASSERT_EQ(found, source) << "case " << seed;
-  }
-}
-
-TEST(TransformRows, BytesAreTakenApartAndTurnedRoundAlikeEverywhere) {
-  for (std::int32_t count = 0; count < 100; ++count) {
-    Dice dice(static_cast<std::uint32_t>(count));
-    Bytes pixels(static_cast<std::size_t>(3 * count));
-    for (std::byte& byte : pixels) byte = static_cast<std::byte>(dice.from(0, 255));
-    for (const CpuLevel level : levels()) {
-      Bytes planes[3];
-      std::byte* rows[3];
-      for (int c = 0; c < 3; ++c) {
-        planes[c].resize(static_cast<std::size_t>(count));
-        rows[c] = planes[c].data();
-      }
-      split_pixels(3, 1, pixels.data(), count, rows, level);
-      Bytes turned(pixels.size());
-      reverse_pieces(1, pixels.data(), 3 * count, turned.data(), level);
-      for (std::int32_t i = 0; i < 3 * count; ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        ASSERT_EQ(planes[i % 3][at / 3], pixels[at]);
-        ASSERT_EQ(turned[pixels.size() - 1 - at], pixels[at]);
-      }
-    }
   }
 }
 

@@ -1,5 +1,5 @@
-// Rows that are changed in vectors: colours, noise and warps are those of single
-// pixels, bit for bit, at every level of vector instructions.
+// Rows that are changed in vectors: hues, normal numbers and borders are those of
+// single pixels, bit for bit, at every level of vector instructions.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,7 +9,6 @@
 #include "echobuf/transform/color_rows.hpp"
 #include "echobuf/transform/pixel_rows.hpp"
 #include "echobuf/transform/sampled_image.hpp"
-#include "echobuf/transform/warp.hpp"
 #include "transform_cases.hpp"
 
 namespace echobuf::transform {
@@ -32,36 +31,6 @@ void at_each_level(Check&& check) {
 /// Equal in every bit, but for which NaN it is.
 bool are_equal(float a, float b) {
   return exact::bits(a) == exact::bits(b) || (a != a && b != b);
-}
-
-constexpr float kOdd[] = {std::numeric_limits<float>::quiet_NaN(),
-                          std::numeric_limits<float>::infinity(),
-                          -std::numeric_limits<float>::infinity(),
-                          std::numeric_limits<float>::max(),
-                          -std::numeric_limits<float>::max(),
-                          std::numeric_limits<float>::denorm_min(),
-                          -0.0f,
-                          0.0f,
-                          0.5f,
-                          1.0f,
-                          -3.0f,
-                          255.0f,
-                          256.0f,
-                          257.0f};
-
-float some_number(Dice& dice, bool whole, bool odd) {
-  if (whole) return static_cast<float>(dice.from(0, 255));
-  if (odd && dice.one_in(6)) return kOdd[dice.from(0, 13)];
-  return static_cast<float>(dice.real(-0.1, 1.1));
-}
-
-RowBlock some_rows(Dice& dice, const Extent& extent, bool whole) {
-  RowBlock rows(extent.width, extent.channels);
-  const bool odd = dice.coin();
-  for (std::int32_t c = 0; c < extent.channels; ++c)
-    for (std::int32_t x = 0; x < extent.width; ++x)
-      rows[c][x] = some_number(dice, whole, odd);
-  return rows;
 }
 
 RowBlock copy_of(const RowBlock& rows, const Extent& extent) {
@@ -106,52 +75,6 @@ Words some_words(Dice& dice) {
   return {
       {transform_key(static_cast<std::uint64_t>(dice.from(0, 99)), 3), draw << 8, row},
       static_cast<std::uint32_t>(dice.from(0, 40))};
-}
-
-Jitter some_jitter(Dice& dice, const Extent& extent, bool whole) {
-  const double most = dice.one_in(8) ? 1e38 : dice.one_in(4) ? 30 : 1.7;
-  return {extent,
-          {0, 0, 0, -0.5},
-          {most, most, most, 0.5},
-          static_cast<std::uint32_t>(dice.from(0, 15)),
-          whole ? 1u : 0u,
-          whole ? 255.0f : 1.0f};
-}
-
-TEST(TransformVectors, ColoursOfRowsAreThoseOfPixels) {
-  for (std::uint32_t seed = 0; seed < 1500; ++seed) {
-    Dice dice(seed);
-    const Extent extent{4, dice.from(1, 300), dice.coin() ? 3 : 1};
-    const bool whole = dice.coin();
-    const Jitter op = some_jitter(dice, extent, whole);
-    Jitter::Draw draw = op.draw(some_words(dice), extent);
-    draw.mean = some_number(dice, whole, false);
-    check_rows(op, draw, some_rows(dice, extent, whole), {2, 0, extent}, seed);
-    if (HasFatalFailure()) return;
-  }
-}
-
-TEST(TransformVectors, TheGreyOfARowIsThatOfItsPixels) {
-  for (std::uint32_t seed = 0; seed < 1500; ++seed) {
-    Dice dice(seed);
-    const Extent extent{4, dice.from(1, 600), dice.coin() ? 3 : 1};
-    const bool whole = dice.coin();
-    const Jitter op = some_jitter(dice, extent, whole);
-    const Jitter::Draw draw = op.draw(some_words(dice), extent);
-    const RowBlock rows = some_rows(dice, extent, whole);
-    std::int64_t want = 0;
-    for (std::int32_t x = 0; x < extent.width; ++x) {
-      float v[3] = {};
-      for (std::int32_t c = 0; c < extent.channels; ++c) v[c] = rows[c][x];
-      want += GreySum::term(op.grey_before_contrast(draw, v));
-    }
-    at_each_level([&] {
-      const RowBlock changed = copy_of(rows, extent);
-      ASSERT_EQ(sum_grey(op, draw, changed.rows(), {2, 0, extent}), want)
-          << "case " << seed << ", level " << static_cast<int>(cpu_level());
-    });
-    if (HasFatalFailure()) return;
-  }
 }
 
 TEST(TransformVectors, HuesOfEverySectorComeBackAlike) {
@@ -214,98 +137,6 @@ TEST(TransformVectors, QuantilesGrowWhereTheirPartsMeet) {
     }
   EXPECT_NEAR(normal(0), -6.33796f, 1e-4f);
   EXPECT_NEAR(normal(kFirst), -1.43953f, 1e-4f);
-}
-
-TEST(TransformVectors, NoiseAndBoxesOfRowsAreThoseOfNumbers) {
-  for (std::uint32_t seed = 0; seed < 600; ++seed) {
-    Dice dice(seed);
-    const bool whole = dice.coin();
-    const Extent extent{dice.from(1, 12), dice.from(1, 300), dice.from(1, 5)};
-    const Place first{dice.from(0, extent.height - 1), 0, extent};
-    const RowBlock rows = some_rows(dice, extent, whole);
-    const Words words = some_words(dice);
-    const float most = whole ? 255.0f : 1.0f;
-    const Noise noise{0.1f * most, dice.one_in(9) ? 1e37f : 0.4f * most, most,
-                      dice.coin() ? 1u : 0u, whole ? 1u : 0u};
-    check_rows(noise, noise.draw(words, extent), rows, first, seed);
-    Erase erase{0.9, {0.05, 0.9}, {-1, 1}, whole || dice.coin() ? 0u : 1u, {}};
-    for (float& value : erase.value) value = some_number(dice, whole, true);
-    check_rows(erase, erase.draw(words, extent), rows, first, seed);
-    const auto tallest = static_cast<double>(dice.from(0, extent.height));
-    const Bands bands{static_cast<std::uint32_t>(dice.from(0, 4)),
-                      static_cast<std::uint32_t>(dice.from(0, 4)), tallest,
-                      dice.real(0, extent.width), 0.25f};
-    check_rows(bands, bands.draw(words, extent), rows, first, seed);
-    if (HasFatalFailure()) return;
-  }
-}
-
-/// Any map of places, also to none.
-Warp::Draw some_map(Dice& dice) {
-  const auto number = [&] {
-    if (dice.one_in(40)) return kOdd[dice.from(0, 13)];
-    if (dice.one_in(3)) return static_cast<float>(dice.from(-2, 2)) * 0.5f;
-    return static_cast<float>(dice.real(-2, 2));
-  };
-  return {number(), number(), number() * 4, number(), number(), number() * 4};
-}
-
-TEST(TransformVectors, PlacesInAnImageAreThoseOfAWarp) {
-  for (std::uint32_t seed = 0; seed < 1000; ++seed) {
-    Dice dice(seed);
-    const Extent extent{dice.from(1, 20), dice.from(1, 70), dice.from(1, 6)};
-    const bool bytes = dice.coin();
-    std::vector<RowBlock> image;
-    for (std::int32_t y = 0; y < extent.height; ++y)
-      image.push_back(some_rows(dice, extent, bytes));
-    Warp op{};
-    op.in = extent;
-    op.bilinear = dice.coin() ? 1 : 0;
-    for (float& fill : op.fill) fill = some_number(dice, bytes, true);
-    const Warp::Draw draw = some_map(dice);
-    const std::int32_t row = dice.from(-3, extent.height + 3);
-
-    std::vector<float> to_x(static_cast<std::size_t>(extent.width)), to_y(to_x.size());
-    RowBlock want(extent.width, extent.channels);
-    for (std::int32_t x = 0; x < extent.width; ++x) {
-      const Point from = op.origin(draw, row, x);
-      to_x[static_cast<std::size_t>(x)] = from.x;
-      to_y[static_cast<std::size_t>(x)] = from.y;
-      float v[kMostChannels] = {};
-      op.sample(draw, row, x, v, [&](std::int32_t iy, std::int32_t ix, std::int32_t c) {
-        return image[static_cast<std::size_t>(iy)][c][ix];
-      });
-      for (std::int32_t c = 0; c < extent.channels; ++c) want[c][x] = v[c];
-    }
-
-    at_each_level([&] {
-      SampledImage sampled(extent, bytes, extent.width);
-      for (std::int32_t y = 0; y < extent.height; ++y) {
-        const RowBlock& rows = image[static_cast<std::size_t>(y)];
-        ByteRows as_bytes(extent.width, extent.channels);
-        for (std::int32_t c = 0; c < extent.channels; ++c)
-          for (std::int32_t x = 0; x < extent.width; ++x)
-            if (sampled.is_packed())
-              as_bytes[c][x] = static_cast<unsigned char>(rows[c][x]);
-            else
-              sampled.row_of(y, c)[x] = rows[c][x];
-        if (sampled.is_packed()) sampled.set_row(y, as_bytes.rows());
-      }
-      RowBlock got(extent.width, extent.channels);
-      const Places places{to_x.data(), to_y.data(), extent.width};
-      if (op.bilinear != 0)
-        sampled.bilinear(places, op.fill, op.bilinear != 2, got.rows());
-      else
-        sampled.nearest(places, op.fill, got.rows());
-      for (std::int32_t c = 0; c < extent.channels; ++c)
-        for (std::int32_t x = 0; x < extent.width; ++x)
-          ASSERT_TRUE(are_equal(got[c][x], want[c][x]))
-              << "case " << seed << ", level " << static_cast<int>(cpu_level())
-              << ", channel " << c << ", column " << x << ": " << got[c][x] << ", not "
-              << want[c][x];
-    });
-    if (HasFatalFailure()) return;
-  }
 }
 
 TEST(TransformVectors, WhatIsOutsideCountsNothingUnlessItIsCovered) {

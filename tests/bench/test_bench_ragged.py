@@ -39,26 +39,6 @@ def test_a_candidate_draws_each_sequence_once_a_pass(load, name, form):
         assert candidate.run() == SMALL["batches"]
 
 
-@pytest.mark.parametrize("name", ["Copy", "StreamingCopy"])
-def test_a_copy_moves_the_tokens_of_as_many_sequences(load, name):
-    copy = getattr(load("peers.ragged_rows"), name)(SMALL)
-    copy.begin()
-    copy.run()
-    sequences = copy.sequences
-    last = copy.starts[SMALL["batches"] - 1 : SMALL["batches"] + 1]
-    assert (copy.out[: last[1] - last[0]] == sequences.values[last[0] : last[1]]).all()
-
-
-def test_another_sequence_and_one_twice_are_found(load):
-    sequences = load("peers.ragged_rows").Sequences(SMALL)
-    rows = [sequences[0], sequences[1]]
-    assert sequences.check(rows, 2) == {0, 1}
-    with pytest.raises(AssertionError, match="2 rows of 1"):
-        sequences.check([rows[0], rows[0]], 2)
-    with pytest.raises(AssertionError, match="sequence 1 is another one"):
-        sequences.check([rows[0], rows[1][:-1].copy()], 2)
-
-
 def test_each_target_is_there(load):
     script = load("ragged")
     for question in (script.PACKED, script.PADDED):

@@ -36,13 +36,6 @@ def test_batches_are_those_of_the_reference(kwargs, n, sizes):
         producer.result()
 
 
-@settings(deadline=None, max_examples=80)
-@given(options(), COUNTS, PUT_SIZES)
-def test_turns_of_one_thread_change_nothing(kwargs, n, sizes):
-    with echobuf.EchoBuffer(SPEC, **kwargs) as buffer:
-        assert list(pump(buffer, range(n), sizes)) == expected_batches(kwargs, n)
-
-
 @settings(deadline=None, max_examples=40)
 @given(
     options(), st.lists(st.tuples(COUNTS, st.none() | st.integers(0, 99)), max_size=4)
@@ -55,19 +48,6 @@ def test_every_epoch_has_its_own_order(kwargs, epochs):
             buffer.reset(epoch)
             now = now + 1 if epoch is None else epoch
             assert list(pump(buffer, range(n), [9])) == expected_batches(kwargs, n, now)
-
-
-@settings(deadline=None, max_examples=30)
-@given(options(), st.integers(1, 80), st.integers(0, 10))
-def test_an_epoch_given_up_halfway_leaves_nothing_behind(kwargs, n, taken):
-    with echobuf.EchoBuffer(SPEC, **kwargs) as buffer:
-        for _ in zip(
-            range(taken), pump(buffer, range(1000, 1000 + n), [5]), strict=False
-        ):
-            pass
-        buffer.close()
-        buffer.reset()
-        assert list(pump(buffer, range(n), [4])) == expected_batches(kwargs, n, 1)
 
 
 @settings(deadline=None, max_examples=40)

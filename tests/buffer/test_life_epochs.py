@@ -3,7 +3,6 @@
 import dataclasses
 import re
 import time
-from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -177,26 +176,6 @@ def test_ready_says_whether_a_draw_would_wait(kwargs, n):
 
 
 # ---- several threads
-
-
-@pytest.mark.parametrize("prefetch", [0, 2])
-@pytest.mark.parametrize("factor", [1, 3, 2.5, "auto"])
-def test_several_producers_and_consumers_lose_nothing(factor, prefetch):
-    with make(factor=factor, prefetch=prefetch, window=32) as buffer:
-        consumers = [Worker(lambda: list(drain(buffer))) for _ in range(3)]
-        parts = [range(start, start + 400) for start in (0, 400, 800)]
-        producers = [Worker(put_all, buffer, part, [90, 0, 3]) for part in parts]
-        for producer in producers:
-            producer.result()
-        buffer.close()
-        uses = Counter()
-        for consumer in consumers:
-            for batch in consumer.result():
-                uses.update(batch)
-    assert sorted(uses) == list(range(1200))
-    if factor != "auto":
-        assert set(uses.values()) <= {int(factor), -int(-factor // 1)}
-    assert max(uses.values()) <= 8
 
 
 @pytest.mark.parametrize("n", [12, 13, 18, 19, 200])

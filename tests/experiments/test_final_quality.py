@@ -1,6 +1,4 @@
-"""Final quality at a fixed budget: the budget, errors, tuning, verdicts, going on."""
-
-import math
+"""Final quality at a fixed budget: steps, fresh examples, and real runs."""
 
 import numpy as np
 import pytest
@@ -62,22 +60,6 @@ def final_run(parts, condition, **changed):
     return parts("run").FinalRun(condition=condition, **settings)
 
 
-def test_the_budget_is_three_times_the_steps_to_the_target(load, parts):
-    running, fresh = parts("run"), load("fresh.run")
-    assert running.BUDGETS == {"images": 1710, "text": 1050}
-    for name, steps in running.BUDGETS.items():
-        assert steps % fresh.EVALUATE_EVERY == 0
-        assert 0 <= steps - 3 * running.NEEDED[name] / 32 < fresh.EVALUATE_EVERY
-    assert running.budget(3211) == 310  # 301.03 steps, up to the next evaluation
-
-
-def test_no_echoing_and_each_kind_with_each_factor_are_compared(wanted):
-    assert [c.factor for c in wanted] == [1] + [e for e in (2, 4, 8, 16) for _ in "123"]
-    assert len(set(wanted)) == 13
-    assert {c.batch_size for c in wanted} == {32}
-    assert {c.window for c in wanted[1:]} == {512}
-
-
 def test_all_have_the_same_steps_and_echoes_read_fewer_fresh_examples(
     parts, scripted, wanted
 ):
@@ -94,17 +76,6 @@ def test_all_have_the_same_steps_and_echoes_read_fewer_fresh_examples(
         assert fewest <= outcome.fresh <= fewest + filling + segment + 32
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_run_that_diverged_has_no_error(parts, scripted, wanted, bad):
-    running = parts("run")
-    workload = scripted([1.0, 0.5, bad, 0.4])
-    outcome = running.trained(final_run(parts, wanted[3]), workload)
-    assert (outcome.error, outcome.best, outcome.steps) == (None, None, 20)
-    # All images read as one class: that is finite, and no better than at first.
-    assert running.final_error(0.92, [0.3] * 20 + [0.9] * 10) is None
-    assert running.final_error(0.92, [0.9] * 20 + [0.3] * 10) == pytest.approx(0.3)
-
-
 @pytest.mark.parametrize("name", ["images", "text"])
 def test_real_runs_learn_and_are_the_same_again(load, parts, name, wanted):
     running = parts("run")
@@ -116,31 +87,3 @@ def test_real_runs_learn_and_are_the_same_again(load, parts, name, wanted):
     assert outcome.error < 0.98 * start
     assert outcome.best <= outcome.error
     assert outcome.steps == 150
-
-
-def finished(parts, condition, errors):
-    running, searching = parts("run"), parts("search")
-    outcomes = [running.Outcome(error, error, 100, STEPS) for error in errors]
-    tried = dict.fromkeys((-10, -9, -8), outcomes[:2])
-    return searching.Finished(condition, -9, tried, outcomes)
-
-
-@pytest.mark.parametrize(
-    ("errors", "verdict"),
-    [
-        ([0.2, 0.3, 0.4, 0.5, 0.6], "worse"),  # 0.1 more with each seed
-        ([0.0, 0.1, 0.2, 0.3, 0.4], "better"),
-        ([0.1, 0.2, 0.3, 0.4, 0.9], "no difference found"),  # of one seed alone
-        ([0.1, 0.2, 0.3, 0.4, 0.5], "no difference found"),
-        ([0.0, 0.0, 0.0, 0.0, None], "worse"),
-    ],
-)
-def test_verdicts_compare_seed_by_seed(parts, wanted, errors, verdict):
-    plain = finished(parts, wanted[0], [0.1, 0.2, 0.3, 0.4, 0.5])
-    found = parts("compare").difference(finished(parts, wanted[1], errors), plain)
-    assert found.verdict == verdict
-    if None in errors:
-        assert (found.mean, found.standard_error) == (None, None)
-        assert found.by_seed[-1] is None
-    else:
-        assert found.mean == pytest.approx(sum(errors) / 5 - 0.3)

@@ -1,4 +1,4 @@
-"""Fresh examples to a target: what a run counts, how rates are found, going on."""
+"""Fresh examples to a target: the count of a run, targets, and the report."""
 
 import itertools
 import json
@@ -46,16 +46,6 @@ def served(parts, workload, condition, steps):
         yield read, leaf[:, 0] // 100, leaf[:, 0] % 100
 
 
-def test_conditions_differ_and_each_is_tuned_after_another(parts):
-    wanted = parts("conditions").conditions()
-    assert len(set(wanted)) == len(wanted)
-    assert {c.factor for c in wanted if c.group == "factors"} == {1, 2, 4, 8, 16}
-    for condition in wanted:
-        assert condition.plain in wanted
-        if condition != wanted[0]:
-            assert wanted.index(condition.near) < wanted.index(condition)
-
-
 def test_each_batch_is_of_fresh_examples_counted_as_read(parts, numbered):
     for condition in parts("conditions").conditions():
         order = next(numbered.fresh_batches(EXAMPLES, 3))[0][:, 0] // 100
@@ -68,16 +58,6 @@ def test_each_batch_is_of_fresh_examples_counted_as_read(parts, numbered):
             assert max(place[n] for n in numbers) < read
             assert len(uses) >= read - condition.window // condition.factor
         assert max(uses.values()) == condition.factor
-
-
-def test_echoes_are_cut_anew_only_before_augmentation(parts, numbered):
-    for condition in parts("conditions").conditions()[1:4]:
-        cuts = defaultdict(set)
-        for _, numbers, places in served(parts, numbered, condition, 64):
-            for number, place in zip(numbers, places, strict=True):
-                cuts[number].add(place)
-        anew = sum(len(places) > 1 for places in cuts.values())
-        assert (anew > len(cuts) / 2) if condition.kind == "before" else anew == 0
 
 
 @pytest.mark.parametrize("name", ["images", "text"])

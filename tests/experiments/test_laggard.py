@@ -1,4 +1,4 @@
-"""Echoes times batch size: the steps, the rows that they are made with, the search."""
+"""Echoes times batch size: the steps, and the rows that they are made with."""
 
 import numpy as np
 import pytest
@@ -17,25 +17,6 @@ def parts(load):
 @pytest.fixture
 def problem(parts):
     return parts["problem"].make(512)
-
-
-def test_the_optimum_is_the_least_loss(problem, parts):
-    weights = np.zeros((len(SEEDS), parts["problem"].FEATURES, 3), np.float32)
-    losses = problem.losses(weights)
-    assert losses == pytest.approx(np.log(2))
-    assert problem.optimum < np.log(2)
-    rates = np.full(3, 2.0, np.float32)
-    everything = [np.stack([part] * len(SEEDS)) for part in _data(problem)]
-    for _ in range(200):
-        parts["descent"].descend(weights, *everything, rates, 10)
-        losses, before = problem.losses(weights), losses
-        assert (losses <= before + 1e-6).all()
-    assert (losses >= problem.optimum - 1e-6).all()
-    assert losses == pytest.approx(problem.optimum, rel=2e-3)
-
-
-def _data(problem):
-    return problem.features, problem.labels
 
 
 @pytest.mark.parametrize("echoes", [1, 2, 7])
@@ -59,18 +40,6 @@ def test_k_steps_on_a_batch_are_k_steps(problem, parts, echoes):
                 expected -= rate * gradient
             found = at_once[seed, :, index]
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_each_batch_is_fresh_and_stepped_on_k_times(parts):
-    echoes = parts["echoes"]
-    found = echoes.groups(echoes.Cell("batch", 8, 5), POPULATION, SEEDS)
-    seen = []
-    for number in range(1, 7):
-        group = next(found)
-        assert (group.fresh, group.steps, len(group.batches)) == (8 * number, 5, 1)
-        seen.append(group.batches[0])
-    rows = np.concatenate(seen, axis=1)
-    assert len(np.unique(rows)) == rows.size
 
 
 @pytest.mark.parametrize(("count", "segments"), [(1, 1), (2, 1), (4, 1), (3, 8)])
@@ -103,22 +72,6 @@ def test_examples_come_k_times_and_not_before_they_were_put(parts, count, segmen
         gone = stream[: fresh[-1] - cell.window]
         assert (uses[np.isin(rows, gone)] == count).all()
         assert np.isin(gone, rows).all()
-
-
-@pytest.mark.parametrize("unit", ["batch", "example"])
-def test_tuned_rates_reach_the_target_with_other_seeds(
-    problem, parts, monkeypatch, unit
-):
-    tuning = parts["tuning"]
-    monkeypatch.setattr(tuning, "ABOVE", 1.05)
-    cell = parts["echoes"].Cell(unit, 64, 4)
-    rate = tuning.tuned_rate(problem, cell)
-    found = tuning.reached(problem, cell, rate)
-    assert len(found) == tuning.GROUPS
-    assert all(group.fresh % 64 == 0 and group.steps % 4 == 0 for group in found)
-    assert found == tuning.reached(problem, cell, rate)
-    slow = tuning.reached(problem, cell, rate / 64, most_fresh=found[0].fresh)
-    assert all(group.fresh == float("inf") for group in slow)
 
 
 def test_the_whole_of_it_writes_figures_and_a_picture(

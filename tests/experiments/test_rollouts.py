@@ -1,4 +1,4 @@
-"""The experiment on replayed rollouts: what a run counts, rewards of groups, tables."""
+"""The experiment on replayed rollouts: updates and uses of a run."""
 
 from collections import Counter
 
@@ -82,63 +82,3 @@ def test_a_limit_of_policies_leaves_one_use_more(parts, numbered, factor, limit)
     given_up = sum(max(0, count - uses) for count in passes)
     assert row["expired"] == 16 * given_up
     assert row["largest_age"] < 2 * uses * (uses + 1)
-
-
-def test_groups_are_rewarded_where_the_digits_are_in_order(parts):
-    torch = pytest.importorskip("torch")
-    language = parts("language")
-    end, pad = language.END, language.PAD
-    texts = [
-        [3, 1, 2, language.ASK, 1, 2, 3, end, pad, pad],
-        [3, 1, 2, language.ASK, 1, 3, 2, end, pad, pad],
-        [3, 1, 2, language.ASK, 1, 2, 3, 3, end, pad],
-        [3, 1, 2, 1, language.ASK, 1, 1, 2, 3, end],
-    ]
-    prompts = [[3, 1, 2]] * 3 + [[3, 1, 2, 1]]
-    rewards = language.rewards_of(torch.tensor(texts), prompts)
-    assert rewards.tolist() == [1, 0, 0, 1]
-
-
-def test_an_unchanged_policy_gives_groups_the_log_probabilities_that_are_stored(
-    parts, monkeypatch
-):
-    torch = pytest.importorskip("torch")
-    language = parts("language")
-    monkeypatch.setattr(language, "TAUGHT", 2)
-    learner = language.Language(1e-3, 0)
-    with learner.buffer(parts("condition").Condition(1)) as buffer:
-        learner.put(buffer, learner.generate(), version=5)
-        ratios = []
-
-        def clipped(log_prob, stored, advantage):
-            ratios.append(((log_prob - stored).exp(), stored))
-            return advantage * log_prob
-
-        monkeypatch.setattr(language, "clipped", clipped)
-        steps = 0
-        while not steps:
-            batch, info = buffer.next_batch()
-            assert (info.version == 5).all()
-            assert abs(batch["advantage"].sum()) < 1e-3
-            steps += learner.update(batch)
-    ((ratio, stored),) = ratios
-    answered = stored != 0
-    assert answered.sum() > 64
-    torch.testing.assert_close(ratio[answered], torch.ones(int(answered.sum())))
-
-
-def test_episodes_of_control_begin_where_others_end(parts):
-    pytest.importorskip("torch")
-    pytest.importorskip("gymnasium")
-    learner = parts("control").Control(1e-3, 0)
-    made = [learner.generate() for _ in range(4)]
-    seen = np.concatenate([chunk["observation"] for chunk in made])
-    seen = seen.reshape(4 * 32, 32, 4)
-    assert np.abs(seen[0]).max() <= 0.05
-    # The pole falls within a hundred steps; then it stands upright, and never lies.
-    starts = (np.abs(seen).max(-1) <= 0.05).sum(0)
-    assert (starts > 1).all()
-    assert np.abs(seen[..., 2]).max() < 12 * 2 * np.pi / 360
-    reward, entropy = learner.evaluate()
-    assert 9 < reward < 100
-    assert 0.6 < entropy < 0.7

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from echobuf.errors import DeviceError, OptionError
 from echobuf.testing import SimulationError, simulated_cuda
 from helpers import WAIT_S, Worker
 from kernels_compiled import ARCHITECTURES
+from ragged_graph_memory import on_device
 from test_loader_stateful import Tape, check_reads, make, walk
 
 SIZES = [1, 2, 3, 4, 7, 8, 16, 17, 48, 64, 100, 160, 1000, 4096, 5000]
@@ -81,8 +84,14 @@ def records(spec: dict[str, Field], count: int) -> list[dict[str, np.ndarray]]:
     return made
 
 
-def drawn(device: str, spec: dict[str, Field], **options: Any) -> list[Any]:
-    """The bits of all batches of an epoch."""
+def drawn(
+    device: str,
+    spec: dict[str, Field],
+    out: Any = None,
+    read: Callable[[Any], Any] = bits,
+    **options: Any,
+) -> list[Any]:
+    """Read all batches of an epoch, which are drawn into `out` if it is given."""
     options = {"batch_size": 8, "window": 24, "factor": 2, "seed": 5} | options
     expires = "max_staleness" in options
 
@@ -98,7 +107,11 @@ def drawn(device: str, spec: dict[str, Field], **options: Any) -> list[Any]:
         feeder = Worker(feed)
         if expires:
             feeder.result()
-        batches = [bits(batch[0] if expires else batch) for batch in buffer]
+        batches = []
+        with contextlib.suppress(StopIteration):
+            while True:
+                batch = buffer.next_batch(out, timeout=WAIT_S)
+                batches.append(read(batch[0] if expires else batch))
         feeder.result()
     return batches
 
@@ -113,6 +126,46 @@ def test_random_draws_are_those_of_the_cpu(case, architecture, monkeypatch):
         on_host = drawn("cpu", spec, **options)
         with simulated_cuda(seed, kernels="ptx"):
             assert drawn("cuda", spec, **options) == on_host, (spec, options)
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_100"])
+def test_draws_go_to_any_address(architecture, monkeypatch):
+    monkeypatch.setattr("echobuf.cuda.simulated.PTX_ARCHITECTURE", architecture)
+    for seed in range(8):
+        dice = random.Random(seed)
+        sizes = [dice.choice(SIZES) for _ in range(3)]
+        spec = {f"field {size}": Field((size,), np.uint8) for size in sizes}
+        options = {"batch_size": 5, "window": 11, "seed": seed}
+        on_host = drawn("cpu", spec, **options)
+        with simulated_cuda(seed, kernels="ptx") as simulation:
+            memory = [Field((5 * of.shape[0] + 15,), np.uint8) for of in spec.values()]
+            out = {
+                name: array[skew:][: 5 * of.shape[0]].reshape(5, -1)
+                for (name, of), array, skew in zip(
+                    spec.items(),
+                    on_device(memory, simulation.stream()),
+                    dice.sample([0, 1, 8, 13], len(spec)),
+                    strict=True,
+                )
+            }
+            assert drawn("cuda", spec, out, **options) == on_host
+            del out
+
+
+@pytest.mark.parametrize("skew", [1, 8, 13])
+def test_rows_go_to_any_address(skew):
+    def read(batch):
+        return [np.array(rows).tobytes() for rows in batch["x"].to_list()]
+
+    spec = {"x": Field((None,), np.uint8)}
+    options = {"batch_size": 5, "window": 11, "payload_bytes": 2000, "read": read}
+    on_host = drawn("cpu", spec, **options)
+    with simulated_cuda(skew, kernels="ptx") as simulation:
+        memory = [Field((5 * 70 + skew,), np.uint8), Field((6,), np.int64)]
+        values, offsets = on_device(memory, simulation.stream())
+        out = {"x": echobuf.Ragged(values[skew:], offsets)}
+        assert drawn("cuda", spec, out, **options) == on_host
+        del values, offsets, out
 
 
 # ---- kernels that are wrong

@@ -14,7 +14,6 @@ import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import chain
 from typing import Any
 
 from helpers import keyed
@@ -141,15 +140,3 @@ def _fitting(
 
 def _round_up(rows: int, multiple: int) -> int:
     return -(-rows // multiple) * multiple
-
-
-def uses(passes: Sequence[Sequence[int]], n: int) -> list[int]:
-    """How often each of n records is served."""
-    all_drawn = list(chain.from_iterable(passes))
-    return [all_drawn.count(record) for record in range(n)]
-
-
-def factor_bounds(factor: float) -> tuple[int, int]:
-    """The least and the most uses of a record."""
-    exact: Fraction = ratio(factor)
-    return math.floor(exact), math.ceil(exact)

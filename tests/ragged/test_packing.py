@@ -10,7 +10,6 @@ from hypothesis import given
 from packed_records import check_all, make, packings, serve, together
 from packing_reference import PAD, check, example, pack, packed_batches
 
-import echobuf
 from helpers import WAIT_S
 from schedule_reference import ratio
 
@@ -49,29 +48,6 @@ KWARGS = {
     "pack_to": 64,
     "drop_last": False,
 }
-
-
-def test_rows_do_not_depend_on_how_they_are_put_and_cut_into_batches():
-    lengths = many(1000)
-    expected = packed_batches({**KWARGS, "batch_size": 1}, lengths)
-    assert len(expected) > 3 * 64  # of which so many are open at a time
-    for more, sizes in (
-        ({"batch_size": 1}, [0]),
-        ({"batch_size": 7, "prefetch": 2}, [500]),
-        ({"batch_size": 100}, [1, 0, 37]),
-        ({"batch_size": 1000, "prefetch": 1}, [11]),
-    ):
-        with make({**KWARGS, **more}) as buffer:
-            served = serve(buffer, lengths, sizes)
-        rows = [
-            {
-                name: echobuf.Packed(*(part[at : at + 1] for part in leaf))
-                for name, leaf in batch.items()
-            }
-            for batch in served
-            for at in range(len(batch["tokens"].values))
-        ]
-        check_all(rows, expected, KWARGS, lengths)
 
 
 def test_few_places_are_left_empty():

@@ -146,7 +146,7 @@ def test_auto_loses_nothing_in_a_resumed_run(slow):
     lengths = [2 + 2 * (number * 5 % 8) for number in range(300)]
     kwargs = {**AUTO, "batch_size": 2, "drop_last": False, "pack_to": 17}
     overlaps = 0
-    stops = range(1, 50, 9) if on_device() else range(1, 50, 3)  # it takes longer there
+    stops = range(1, 50, 12 if on_device() else 6)  # it takes longer there
     for stop in stops:
         with make(kwargs) as buffer:
             at, served = 0, []

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from operator import truediv
 from pathlib import Path
 
 import pytest
@@ -68,16 +67,6 @@ def test_each_candidate_has_figures_or_a_reason(answered):
     assert "NoSuchClass" in failed["misspelt"][1]
 
 
-def test_rounds_count_the_work_of_all_chunks(answered):
-    outcomes = answered[1]
-    assert [row["units"] for row in outcomes["plain"].rounds] == [2000] * 3
-    assert [row["units"] for row in outcomes["twice"].rounds] == [4000] * 3
-    plain, twice = outcomes["plain"], outcomes["twice"]
-    assert plain.ratio == Ratio(1, 1, 1)
-    rounds_of = sorted(map(truediv, plain.seconds, twice.seconds))
-    assert twice.ratio == Ratio(rounds_of[1], rounds_of[0], rounds_of[2])
-
-
 def test_table_and_file_name_every_candidate(answered, tmp_path, capsys):
     asked, outcomes = answered
     print_table(asked, outcomes)
@@ -118,16 +107,6 @@ def test_a_hang_is_ended_and_named(monkeypatch):
     assert len(outcomes["plain"].rounds) == 1
 
 
-def test_groups_compare_with_their_own_rounds_of_the_reference():
-    asked = question(candidate("a"), candidate("b"), candidate("c"), resident=2)
-    outcomes = measure(asked, 1, warm_up=0)
-    plain = outcomes["plain"].seconds
-    assert len(plain) == 3
-    for name, of_its_group in zip("abc", plain, strict=True):
-        ratio = of_its_group / outcomes[name].median_s
-        assert outcomes[name].ratio == Ratio(ratio, ratio, ratio)
-
-
 @pytest.mark.parametrize(
     ("reference", "other", "expected"),
     [
@@ -139,20 +118,6 @@ def test_groups_compare_with_their_own_rounds_of_the_reference():
 )
 def test_a_ratio_is_the_median_of_those_of_the_rounds(reference, other, expected):
     assert paired_ratio(reference, other) == expected
-
-
-def test_without_a_common_round_there_is_no_ratio():
-    with pytest.raises(ValueError, match="no round that both"):
-        paired_ratio([None, 1.0], [1.0, None])
-
-
-def test_faults_and_peak_memory_are_seen():
-    asked = question(candidate("touching", "Touches", settings={"chunks": 1}))
-    outcomes = measure(asked, 1, warm_up=0)
-    touching, plain = outcomes["touching"].rounds[0], outcomes["plain"].rounds[0]
-    assert touching["peak_bytes"] > plain["peak_bytes"] + (1 << 25)
-    assert touching["minor_faults"] > plain["minor_faults"]
-    assert touching["cpu_s"] > 0
 
 
 def test_options_choose_candidates_and_interpreters(monkeypatch, tmp_path):
@@ -169,11 +134,6 @@ def test_options_choose_candidates_and_interpreters(monkeypatch, tmp_path):
     assert [c.python for c in chosen.candidates] == [None, "/p", None]
     everyone = running.select(asked, parser.parse_args(["--python", sys.executable]))
     assert {c.python for c in everyone.candidates} == {sys.executable}
-
-
-def test_a_reference_must_be_a_candidate():
-    with pytest.raises(ValueError, match="nobody"):
-        question(candidate("one", reference="nobody"))
 
 
 @pytest.mark.parametrize(

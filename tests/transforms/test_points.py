@@ -64,7 +64,7 @@ def rows_of(image: Image, numbers: int, seed: int, outside: float) -> np.ndarray
         rows[3] = [0, 0, image.width, image.height]
     rows[4:8] = np.round(rows[4:8])
     rows[8] = outside
-    rows[9, 0] = math.nan
+    rows[9, seed % numbers] = math.nan
     rows[10] = math.inf
     return rows
 

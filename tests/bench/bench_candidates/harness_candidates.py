@@ -41,9 +41,3 @@ class Crashes(Adds):
 class Hangs(Adds):
     def run(self):
         time.sleep(600)
-
-
-class Touches(Adds):
-    def run(self):
-        self.memory = bytearray(b"x") * (1 << 26)
-        return 1
