@@ -198,35 +198,10 @@ def test_bad_input_is_one_line_and_code_2(capsys, file, monkeypatch, name):
     assert all(part in err for part in reason.split(".*")), err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("--seconds", "0"), "> 0"),
-        (("--seconds", "soon"), "not a number"),
-        (("--timeout", "nan"), "> 0"),
-        (("--batch-size", "0"), "whole number"),
-        (("--window", "1.5"), "whole number"),
-        (("--window", "2", "--seconds", "0.2"), "`--window`"),
-        (("--json", "missing/report.json"), "no folder"),
-        (("--plot", "."), "`--plot` is '.'; its suffix must be one of"),
-        (("--plot", "missing/report.png"), "no folder"),
-        (("--ranks", "0"), "whole number"),
-        (("--ranks", "2", "--peer-rate", "0"), "examples a second"),
-        (("--ranks", "2", "--cached", "0.5", "2"), "from 0 to 1"),
-        (("--storage-rate", "100"), "--ranks N"),
-        (("--epochs", "often"), "not a number"),
-        (("--epochs", "0.5"), "`--epochs` is 0.5"),
-        (("--repeat-lifetime", "nan"), "`--repeat-lifetime` is nan"),
-    ],
-)
-def test_bad_options_are_one_line_and_code_2(
-    capsys, file, monkeypatch, arguments, reason
-):
-    monkeypatch.chdir(file.parent)
-    code, out, err = called(capsys, f"{file}:quick", *arguments)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    assert reason in err
+def test_rates_are_for_a_job_of_several_ranks(capsys, file):
+    code, out, err = called(capsys, f"{file}:quick", "--storage-rate", "100")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--ranks N" in err
 
 
 def test_a_file_may_have_the_name_of_a_module(capsys, file):

@@ -14,18 +14,11 @@ import pytest
 
 import echobuf
 from echobuf.cli import UsageError, doctor, selftest
-from echobuf.cli.main import main
 from echobuf.cli.output import check_output_file, line_width, wrapped
 from helpers import Worker
 
 LONG = "one two-three four " * 12 + "five"
 COMMANDS = ("analyze", "bench", "demo", "doctor", "cmake-dir", "serve", "status")
-
-
-def called(capsys, *arguments):
-    code = main(arguments)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture(params=[80, 60])
@@ -70,17 +63,17 @@ def test_a_pipe_has_no_width(monkeypatch, capsys):
     assert wrapped(LONG) == LONG
 
 
-def test_doctor_breaks_lines_at_spaces(capsys, checks, columns):
-    code, out, err = called(capsys, "doctor")
+def test_doctor_breaks_lines_at_spaces(called, checks, columns):
+    code, out, err = called("doctor")
     assert (code, err) == (1, "")
     assert max(map(len, out.splitlines())) <= columns
     assert words(out).count("five") == 3
     assert words(out).count("two-three") == 36
 
 
-def test_doctor_in_a_pipe_has_a_line_for_each_thing(capsys, checks, monkeypatch):
+def test_doctor_in_a_pipe_has_a_line_for_each_thing(called, checks, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    _, out, _ = called(capsys, "doctor")
+    _, out, _ = called("doctor")
     good, bad = out.splitlines()[-2:]
     assert LONG in good
     assert good.split()[:2] == ["OK", "good"]
@@ -133,8 +126,8 @@ def read_all(file):
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_help_fits_the_terminal(capsys, name, columns):
-    _, out, _ = called(capsys, *name.split(), "--help")
+def test_help_fits_the_terminal(called, name, columns):
+    _, out, _ = called(*name.split(), "--help")
     assert max(map(len, out.splitlines())) <= columns
     assert not re.search(r"%\(", out)
 
@@ -142,8 +135,8 @@ def test_help_fits_the_terminal(capsys, name, columns):
 # ---- doctor, as JSON
 
 
-def test_doctor_as_json(capsys, checks):
-    code, out, err = called(capsys, "doctor", "--json")
+def test_doctor_as_json(called, checks):
+    code, out, err = called("doctor", "--json")
     content = json.loads(out)
     assert (code, err) == (1, "")
     assert content["format"] == 1
@@ -156,19 +149,19 @@ def test_doctor_as_json(capsys, checks):
     assert content["checks"][1]["title"] == "bad"
     assert content["passed"] is False
     checks.pop()
-    code, out, _ = called(capsys, "doctor", "--json")
+    code, out, _ = called("doctor", "--json")
     assert (code, json.loads(out)["passed"]) == (0, True)
 
 
-def test_missing_packages_are_null(capsys, checks, monkeypatch):
+def test_missing_packages_are_null(called, checks, monkeypatch):
     monkeypatch.setattr(doctor, "_installed", lambda name: None)
-    _, out, _ = called(capsys, "doctor", "--json")
+    _, out, _ = called("doctor", "--json")
     assert json.loads(out)["versions"]["torch"] is None
 
 
 @pytest.mark.parametrize("name", ["doctor", "bench", "demo", "analyze", "status"])
-def test_help_says_that_there_is_json(capsys, name):
-    _, out, _ = called(capsys, name, "--help")
+def test_help_says_that_there_is_json(called, name):
+    _, out, _ = called(name, "--help")
     assert "--json" in out
     assert "JSON" in out
 
@@ -176,29 +169,42 @@ def test_help_says_that_there_is_json(capsys, name):
 # ---- bad values of every option
 
 
-BAD = {
-    ("demo", "--seed"): ["x", "1.5", "-1", str(2**63), "", "1e3"],
-    ("demo", "--target"): ["x", "0", "1", "nan", "inf", ""],
-    ("demo", "--bandwidth"): ["x", "0", "-1", "nan", "inf", "0.5", ""],
-    ("demo", "--out"): ["{file}", "{file}/below", "a\0b"],
-    ("bench", "--rounds"): ["x", "0", "-1", "1.5", "nan", ""],
-    ("bench", "--out"): ["{file}", "{file}/below", "a\0b"],
-    ("analyze", "--seconds"): ["x", "0", "-1", "nan", "inf", "1e300", ""],
-    ("analyze", "--timeout"): ["x", "0", "-1", "nan", "inf", "1e300", ""],
-    ("analyze", "--batch-size"): ["x", "0", "-1", "1.5", "1000000", ""],
-    ("analyze", "--window"): ["x", "0", "-1", "2", "1" + "0" * 30, ""],
-    ("analyze", "--max-factor"): ["x", "0", "-1", "1.5", str(2**31), ""],
-    ("analyze", "--length"): ["x", "0", "-1", "1.5", ""],
-    ("analyze", "--ranks"): ["x", "0", "-1", "1.5", str(2**31), ""],
-    ("analyze", "--storage-rate"): ["x", "0", "-1", "nan", "inf", ""],
-    ("analyze", "--peer-rate"): ["x", "0", "-1", "nan", "inf", ""],
-    ("analyze", "--cached"): ["x", "-1", "2", "nan", ""],
-    ("analyze", "--epochs"): ["x", "0", "-1", "0.5", "nan", "inf", ""],
-    ("analyze", "--repeat-lifetime"): ["x", "-1", "nan", ""],
-    ("analyze", "--json"): ["{folder}", "{file}/below", "missing/x.json", "a\0b"],
-    ("analyze", "--plot"): ["{folder}", "x.jpg", "missing/x.png", "a\0b.png", ""],
+NUMBER = "not a number|"
+WHOLE = "whole number"
+BAD = {  # command and option: the reason that is given, and values
+    ("demo", "--seed"): ("not an integer|2.*63 - 1", f"x 1.5 -1 {2**63} 1e3"),
+    ("demo", "--target"): (NUMBER + "between 0 and 1", "x 0 1 nan inf"),
+    ("demo", "--bandwidth"): (NUMBER + "kB/s", "x 0 -1 nan inf 0.5"),
+    ("demo", "--out"): ("cannot write", "{file} {file}/below a\0b"),
+    ("bench", "--rounds"): (WHOLE, "x 0 -1 1.5 nan"),
+    ("bench", "--out"): ("cannot write", "{file} {file}/below a\0b"),
+    ("analyze", "--seconds"): (NUMBER + "> 0", "x 0 -1 nan inf 1e300"),
+    ("analyze", "--timeout"): (NUMBER + "> 0", "x 0 -1 nan inf 1e300"),
+    ("analyze", "--batch-size"): (WHOLE + "|smaller", "x 0 -1 1.5 1000000"),
+    ("analyze", "--window"): (WHOLE + "|`--window`", "x 0 -1 1.5 2 1" + "0" * 30),
+    ("analyze", "--max-factor"): (WHOLE + "|int from 1 to", "x 0 -1 1.5 2147483648"),
+    ("analyze", "--length"): (WHOLE, "x 0 -1 1.5"),
+    ("analyze", "--ranks"): (WHOLE + "|int from 1 to", "x 0 -1 1.5 2147483648"),
+    ("analyze", "--storage-rate"): (NUMBER + "examples a second", "x 0 -1 nan inf"),
+    ("analyze", "--peer-rate"): (NUMBER + "examples a second", "x 0 -1 nan inf"),
+    ("analyze", "--cached"): (NUMBER + "from 0 to 1", "x -1 2 nan"),
+    ("analyze", "--epochs"): (NUMBER + "`--epochs` is", "x 0 -1 0.5 nan inf"),
+    ("analyze", "--repeat-lifetime"): (NUMBER + "`--repeat-lifetime` is", "x -1 nan"),
+    ("analyze", "--json"): (
+        "no folder|a folder|cannot write",
+        "{folder} {file}/below missing/x.json a\0b",
+    ),
+    ("analyze", "--plot"): (
+        "its suffix must be one of|no folder|cannot write",
+        "{folder} x.jpg missing/x.png a\0b.png",
+    ),
 }
-CASES = [(*key, value) for key, values in BAD.items() for value in values]
+CASES = [
+    (*key, reason, value)
+    for key, (reason, values) in BAD.items()
+    for value in (*values.split(), "")
+    if value or key[1] not in ("--out", "--json")  # which may be empty
+]
 LOOP = """
 import time
 import numpy as np
@@ -214,9 +220,9 @@ def loop(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(("command", "option", "value"), CASES)
+@pytest.mark.parametrize(("command", "option", "reason", "value"), CASES)
 def test_a_bad_value_is_one_line_that_names_the_option(
-    capsys, tmp_path, monkeypatch, loop, command, option, value
+    called, tmp_path, monkeypatch, loop, command, option, reason, value
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
@@ -228,11 +234,12 @@ def test_a_bad_value_is_one_line_that_names_the_option(
             arguments += ["--seconds", "0.1"]
         if option in ("--storage-rate", "--peer-rate", "--cached"):
             arguments += ["--ranks", "2"]
-    code, out, err = called(capsys, *arguments)
+    code, out, err = called(*arguments)
     assert (code, out) == (2, ""), err
     assert err.count("\n") == 1
     assert err.startswith(f"echobuf {command}: ")
     assert option in err
+    assert re.search(reason, err), err
     python = option.strip("-").replace("-", "_")
     assert f"`{python}`" not in err
 
@@ -241,25 +248,25 @@ def test_a_bad_value_is_one_line_that_names_the_option(
     "arguments",
     [("doctor", "--json", "x"), ("doctor", "--json=1"), ("cmake-dir", "--json")],
 )
-def test_options_that_a_command_does_not_have_are_named(capsys, arguments):
-    code, out, err = called(capsys, *arguments)
+def test_options_that_a_command_does_not_have_are_named(called, arguments):
+    code, out, err = called(*arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert arguments[-1].partition("=")[0] in err
 
 
-def test_messages_of_python_calls_name_options(capsys, loop, tmp_path):
+def test_messages_of_python_calls_name_options(called, loop, tmp_path):
     other = tmp_path / "another_loop.py"
     text = loop.read_text().replace("* 40", "* 4 + [np.zeros((4, 5))] * 36")
     other.write_text(text)
     arguments = (f"{other}:make", "--batch-size", "3", "--seconds", "0.1")
-    code, _, err = called(capsys, "analyze", *arguments)
+    code, _, err = called("analyze", *arguments)
     assert code == 2
     assert "If upstream yields batches: leave --batch-size out." in err
 
 
-def test_every_option_of_these_commands_is_tried(capsys):
+def test_every_option_of_these_commands_is_tried(called):
     for command in ("demo", "bench", "analyze"):
-        _, out, _ = called(capsys, command, "--help")
+        _, out, _ = called(command, "--help")
         named = set(re.findall(r"(?<![\w-])--[a-z-]+", out.partition("\n\n")[0]))
         flags = {"--no-progress", "--check"}
         flags |= set() if command == "analyze" else {"--json"}
@@ -268,13 +275,13 @@ def test_every_option_of_these_commands_is_tried(capsys):
 
 
 def test_a_folder_that_cannot_be_written_is_said_before_anything_is_measured(
-    capsys, tmp_path, monkeypatch, loop
+    called, tmp_path, monkeypatch, loop
 ):
     monkeypatch.setattr(
         "echobuf.cli.analyze._analyze", lambda *_: pytest.fail("measured")
     )
     missing = Path("/proc/self/fdinfo")  # nobody can, root neither
-    code, _, err = called(capsys, "analyze", f"{loop}:make", f"--json={missing}/x")
+    code, _, err = called("analyze", f"{loop}:make", f"--json={missing}/x")
     assert (code, err.count("\n")) == (2, 1)
     assert "--json" in err
 
@@ -288,11 +295,11 @@ def pipe():
         os.close(end)
 
 
-def test_a_report_may_go_into_a_pipe(capsys, loop, pipe):
+def test_a_report_may_go_into_a_pipe(called, loop, pipe):
     source, target = pipe
     report = Worker(os.read, source, 2**20)
     arguments = (f"{loop}:make", "--seconds=0.1", f"--json=/dev/fd/{target}")
-    code, _, err = called(capsys, "analyze", *arguments)
+    code, _, err = called("analyze", *arguments)
     assert code == 0, err
     assert json.loads(report.result())["format"]
 

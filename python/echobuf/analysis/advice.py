@@ -273,16 +273,8 @@ def needed_s(
     """Estimate the seconds of measuring, all in all, until R is known.
 
     Assumes that means and spreads stay as they are, so that intervals narrow with the
-    root of the time, and with Student's t while they rest on few blocks.
-
-    Args:
-        seconds: seconds used so far.
-        upstream: t_upstream with its interval.
-        step: t_downstream with its interval.
-        is_known: returns whether an estimate of R is narrow enough.
-
-    Returns:
-        Seconds, rounded up to two digits; None if no time would be enough.
+    root of the time, and with Student's t while they rest on few blocks. The result is
+    rounded up to two digits; None if no time would be enough.
     """
     times = _STEP
     while times < _MOST:

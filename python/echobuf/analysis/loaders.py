@@ -37,17 +37,9 @@ def measure_parts(
 ) -> LoaderParts | None:
     """Time the work of the DataLoader's workers in this process, part by part.
 
-    Args:
-        loader: a torch DataLoader, or an object with its attributes.
-        phase: decides when to stop.
-        examples_in: returns the number of examples in an item that the loader yields.
-
-    Returns:
-        The seconds of each part; None if the data set yields nothing here.
-
-    Raises:
-        UpstreamError: the data set or `collate_fn` raised, as one that works only in
-            worker processes does.
+    Returns None if the data set yields nothing here, and raises `UpstreamError` for one
+    that works only in worker processes. `examples_in` returns the number of examples in
+    an item that the loader yields.
     """
     fetch, collate, pin = Timings(), Timings(), Timings()
     try:
@@ -172,37 +164,26 @@ _KINDS = ("echobuf.torch.loader", "echobuf.jax.loader", "echobuf.loader.loader")
 
 @dataclass(frozen=True)
 class SourceArguments:
-    """An upstream, with the arguments of a loader for it.
+    """An upstream, with the arguments of a loader for it; None where not known.
 
-    Attributes:
-        upstream: an iterable; of an `EchoLoader` its upstream, and with worker
-            processes the batches of these.
-        batched: whether `upstream` yields batches; None to find out.
-        batch_size: examples of a batch; None if that is not known yet.
-        window: in examples; None if it is not known, or counts batches.
-        max_factor: largest factor of "auto".
-        length: examples in an epoch, where it is given.
-        device: device on which the loader serves batches.
-        transform: the loader's transform.
-        seed: of the transform.
-        ragged: the loader's arguments for ragged leaves; empty without such leaves.
-        kind: class of the loader, where it has ragged leaves.
-        with_info: whether the step gets batches with their infos.
-        batch_decoder: returns the reader for batches like the first one of upstream.
+    The upstream of an `EchoLoader` is that loader's, and with worker processes the
+    batches of these. `ragged` has the loader's arguments for ragged leaves, and is
+    empty without such leaves; `kind` is then its class.
     """
 
     upstream: Any
     batched: bool | None = None
     batch_size: int | None = None
-    window: int | None = None
+    window: int | None = None  # in examples; None if it counts batches
     max_factor: int = 8
-    length: int | None = None
+    length: int | None = None  # examples in an epoch
     device: str = "cpu"
     transform: Any = None
-    seed: int = 0
+    seed: int = 0  # of the transform
     ragged: dict[str, Any] = field(default_factory=dict)
     kind: type[EchoLoader] | None = None
     with_info: bool = False
+    # Returns the reader for batches like the first one of upstream.
     batch_decoder: Callable[[Any], Any] | None = None
 
 

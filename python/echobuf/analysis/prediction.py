@@ -192,7 +192,8 @@ def find_remedies(measured: Measurements) -> tuple[Remedy, ...]:
     step_s = measured.step_s.mean
 
     def remedy(name: str, before: float, after: float, note: str) -> Remedy:
-        old, new = (cost_model.fresh_s(each, step_s, 1) for each in (before, after))
+        old = cost_model.fresh_s(before, step_s, 1)
+        new = cost_model.fresh_s(after, step_s, 1)
         return Remedy(name, after, old / new if new > 0 else 1.0, note)
 
     upstream_s = measured.upstream_s.mean

@@ -37,20 +37,7 @@ _LOADERS = {"torch": "echobuf.torch", "jax": "echobuf.jax", "jaxlib": "echobuf.j
 
 
 class Source:
-    """Upstream of an analysis, and the loaders over it.
-
-    Attributes:
-        arguments: upstream, with the arguments of a loader for it.
-        upstream: as given, or its batches if it is a Ray dataset.
-        batched: whether upstream yields batches.
-        one_shot: whether upstream is known to give one epoch only.
-        data_loader: upstream, if it is a torch DataLoader; else None.
-        workers: worker processes of the DataLoader.
-        batch_size: examples that the step takes; 0 before the first item.
-        item: examples of the first item; 0 before the first item.
-        kept: the first items, enough of them for a batch.
-        spec: pytree of `Field`s of one example; None before the first item.
-    """
+    """Upstream of an analysis, and the loaders over it."""
 
     def __init__(self, arguments: SourceArguments) -> None:
         batched, batch_size = arguments.batched, arguments.batch_size
@@ -59,8 +46,8 @@ class Source:
         )
         check_iterable(upstream)
         self.arguments = arguments
-        self.upstream = upstream
-        self.data_loader = as_data_loader(upstream)
+        self.upstream = upstream  # the batches of a Ray dataset
+        self.data_loader = as_data_loader(upstream)  # None if it is no DataLoader
         self.workers = 0 if self.data_loader is None else self.data_loader.num_workers
         # True for a DataLoader that makes batches, for Ray's, and without `batch_size`.
         if batched is None:
@@ -76,9 +63,9 @@ class Source:
             )
         own_iterator = hasattr(upstream, "__next__") and hasattr(upstream, "__iter__")
         self.one_shot = own_iterator and self.data_loader is None
-        self.item = 0
-        self.kept: list[Any] = []
-        self.spec: Any = None
+        self.item = 0  # examples of the first item; 0 before that
+        self.kept: list[Any] = []  # the first items, enough of them for a batch
+        self.spec: Any = None  # pytree of `Field`s of one example
         self._kind = EchoLoader
         self._of_loader = batch_size
         # Rows of a batch, where its number of examples follows from their rows; else 0.

@@ -24,15 +24,10 @@ _SLICE_S = 0.05  # interval at which Ctrl-C is handled
 
 
 class WatchedItems:
-    """Count and time of the items of a background thread, and the request to stop it.
-
-    Attributes:
-        stopped: whether the thread must end when upstream's current call returns.
-        count: number of items.
-    """
+    """Count and time of a background thread's items, and the request to stop it."""
 
     def __init__(self) -> None:
-        self.stopped = False
+        self.stopped = False  # True: end when upstream's current call returns
         self.count = 0
         self._last = time.monotonic()
 
@@ -81,20 +76,12 @@ def run_watched(work: Callable[[WatchedItems], T], timeout: float) -> T:
 
 @dataclass
 class ReadTotals:
-    """Totals of a read of upstream.
-
-    Attributes:
-        items: items read.
-        examples: examples in these items.
-        seconds: seconds that upstream took for them, from `iter(upstream)` on.
-        startup_s: seconds until the first item, included in `seconds`.
-        ended: whether upstream ended.
-    """
+    """Totals of a read of upstream."""
 
     items: int = 0
     examples: int = 0
-    seconds: float = 0.0
-    startup_s: float = 0.0
+    seconds: float = 0.0  # that upstream took for them, from `iter(upstream)` on
+    startup_s: float = 0.0  # of these, until the first item
     ended: bool = False
 
     def add(self, more: ReadTotals) -> None:
@@ -128,17 +115,12 @@ class UpstreamTimer:
         skip: int | None = None,
         keep: bool = False,
     ) -> ReadTotals:
-        """Read items until `is_over`, or upstream ends.
+        """Read items until `is_over`, asked after each item, or upstream ends.
 
-        The first items, one of each worker, are left out of the timings, as upstream
-        starts with them. They count where there are hardly any others.
-
-        Args:
-            timings: receives the seconds of each item.
-            is_over: called with the totals after each item.
-            items: an iterator to continue; by default a new one of upstream.
-            skip: first items to leave out; by default one of each worker.
-            keep: whether the source keeps the first items for a batch.
+        The first items, one of each worker or `skip`, are left out of the timings, as
+        upstream starts with them. They count where there are hardly any others. `items`
+        is an iterator to continue, by default a new one; with `keep` the source keeps
+        the first items for a batch.
         """
         source, done = self.source, ReadTotals()
         skipped = self.group if skip is None else skip
@@ -183,11 +165,6 @@ class OverlapTimer:
     """Timer of training on a loader's batches, with e = 1 and one batch ahead.
 
     Waits for the device after each step, so that the next wait is for upstream alone.
-
-    Attributes:
-        timings: seconds from the end of one step to the end of the next, by example.
-        waits: seconds that each step waited for its batch.
-        served: examples in all passes.
     """
 
     def __init__(self, source: Source, step: Step, timeout: float) -> None:
@@ -195,9 +172,9 @@ class OverlapTimer:
         self._step = step
         self._timeout = timeout
         self._group = max(1, source.workers)
-        self.timings = Timings(self._group)
-        self.waits = Timings(self._group)
-        self.served = 0
+        self.timings = Timings(self._group)  # from the end of a step to the next end
+        self.waits = Timings(self._group)  # of each step for its batch
+        self.served = 0  # examples in all passes
 
     def run(
         self, is_over: Callable[[], bool], upstream: Iterable[Any] | None = None
@@ -205,11 +182,7 @@ class OverlapTimer:
         """Train until `is_over()`, or upstream ends; return the number of steps.
 
         The first batches, one of each worker, are left out of the timings, as upstream
-        starts with them.
-
-        Args:
-            is_over: called after each step.
-            upstream: replaces the source's upstream, as a part of it.
+        starts with them. `upstream` replaces the source's, as a part of it.
         """
         loader = self._source.loader(
             self._source.upstream if upstream is None else upstream

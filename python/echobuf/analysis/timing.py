@@ -177,12 +177,10 @@ class Phase:
 
 
 class Budget:
-    """The time of an analysis, shared among its phases.
+    """The seconds of an analysis, shared among its phases.
 
-    Args:
-        seconds: for all phases together.
-        interval: relative half-width at which a phase stops.
-        progress: called with the name of each phase as it begins.
+    `interval` is the relative half-width at which a phase stops; `progress` is called
+    with the name of each phase as it begins.
     """
 
     def __init__(

@@ -15,54 +15,38 @@ from typing import Any
 class Candidate:
     """One way to do the work of a question: a row of its table.
 
-    Args:
-        name: in the table.
-        target: `"module:Class"`, imported in the candidate's process. The class takes
-            the settings; `worker.py` lists its methods.
-        settings: JSON values that override the question's settings.
-        python: the interpreter; the current one by default. It needs the packages that
-            the target imports, and echobuf only if the target does.
-        reference: name of the candidate to compare with, if not the question's. Both
-            are measured in the same group.
+    `target` is `"module:Class"`, imported in the candidate's process; `worker.py` lists
+    the methods of the class, which takes the settings. The interpreter `python` needs
+    the packages that the target imports, and echobuf only if the target does.
     """
 
     name: str
     target: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    python: str | None = None
-    reference: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)  # over the question's
+    python: str | None = None  # None: the current one
+    reference: str | None = None  # of the same group, if not the question's
 
 
 @dataclass(frozen=True)
 class Question:
-    """Candidates that do the same work.
+    """Candidates that do the same work, in the order of the table.
 
-    Args:
-        name: of the result file.
-        unit: what is counted, such as `"batch"`.
-        candidates: in the order of the table.
-        reference: name of the candidate that the others are compared with.
-        settings: JSON values for all candidates. A round ends after the first chunk of
-            work that reaches `limit_s` (2) seconds, or after `chunks` (1) of them.
-        path: folders to search for targets, besides installed packages.
-        resident: largest number of candidates in memory at once. The reference is
-            always one of them, and is measured again with each group.
-        timeout_s: seconds after which a missing answer counts as a hang.
-        settle_s: longest wait, after a candidate's turn, for its threads and processes
-            to become idle.
-        about: one line for people.
+    Settings are JSON values for all candidates. A round ends after the first chunk of
+    work that reaches `limit_s` (2) seconds, or after `chunks` (1) of them. At most
+    `resident` candidates are in memory at once. The reference is always one of them,
+    and is measured again with each group.
     """
 
-    name: str
-    unit: str
+    name: str  # of the result file
+    unit: str  # what is counted, such as "batch"
     candidates: tuple[Candidate, ...]
-    reference: str
+    reference: str  # name of the candidate that the others are compared with
     settings: Mapping[str, Any] = field(default_factory=dict)
-    path: tuple[Path, ...] = ()
+    path: tuple[Path, ...] = ()  # of targets, besides installed packages
     resident: int | None = None
-    timeout_s: float = 120.0
-    settle_s: float = 1.0
-    about: str = ""
+    timeout_s: float = 120.0  # after which a missing answer counts as a hang
+    settle_s: float = 1.0  # longest wait for a candidate's threads to become idle
+    about: str = ""  # one line for people
 
     def __post_init__(self) -> None:
         names = [candidate.name for candidate in self.candidates]

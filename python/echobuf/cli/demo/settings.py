@@ -35,41 +35,22 @@ CONDITIONS = (
 
 @dataclass(frozen=True)
 class Settings:
-    """The choices behind one demo.
+    """The choices behind one demo; those of training are the same in all runs."""
 
-    Attributes:
-        seed: seeds the first weights, the order, the distortions and echobuf.
-        target: test accuracy to reach, averaged over `smoothing` evaluations.
-        bandwidth_kb_s: bandwidth of the server in kB/s (1000 bytes a second), or
-            None to choose it such that R comes out near `ratio`.
-        out: folder for the picture and the JSON file.
-        progress: whether to show progress.
-        ratio: the R to calibrate for, where the bandwidth is not given.
-        budget_s: seconds after which a run stops without having reached the target.
-        calibration_s: seconds of one round of calibration.
-        batch_size: examples per step.
-        learning_rate: of stochastic gradient descent, in all runs.
-        momentum: of stochastic gradient descent, in all runs.
-        evaluate_every: steps between two evaluations.
-        smoothing: evaluations in the running mean that has to reach the target.
-        conditions: the runs, in order.
-        device: the device of the window and the model.
-        width: width of the model's layers, relative to the usual one.
-    """
-
-    seed: int = 0
-    target: float = 0.95
+    seed: int = 0  # of the first weights, the order, the distortions and echobuf
+    target: float = 0.95  # test accuracy, the mean of `smoothing` evaluations
+    # Of the server, in 1000 bytes a second; None: it is chosen such that R is `ratio`.
     bandwidth_kb_s: float | None = None
-    out: Path = Path("echobuf-demo")
+    out: Path = Path("echobuf-demo")  # folder of the picture and the JSON file
     progress: bool = True
     ratio: float = 6.0
-    budget_s: float = 75.0
-    calibration_s: float = 1.5
+    budget_s: float = 75.0  # after which a run ends without having reached the target
+    calibration_s: float = 1.5  # of one round of calibration
     batch_size: int = 32
-    learning_rate: float = 0.03
+    learning_rate: float = 0.03  # of stochastic gradient descent
     momentum: float = 0.9
-    evaluate_every: int = 20
+    evaluate_every: int = 20  # steps
     smoothing: int = 5
-    conditions: tuple[Condition, ...] = CONDITIONS
-    device: str = "cpu"
-    width: int = 1
+    conditions: tuple[Condition, ...] = CONDITIONS  # of the runs, in order
+    device: str = "cpu"  # of the window and the model
+    width: int = 1  # of the model's layers, relative to the usual one

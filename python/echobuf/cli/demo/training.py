@@ -85,27 +85,16 @@ def _network(width: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class Point:
-    """State of a run at one evaluation.
+    """State of a run at one evaluation."""
 
-    Attributes:
-        seconds: time on the clock.
-        fresh: fresh examples so far.
-        steps: training steps so far.
-        waited_s: seconds of that spent waiting for the next batch.
-        factor: effective echoing factor: examples trained on per fresh example.
-        accuracy: test accuracy.
-        smoothed: mean of the last evaluations.
-        settled: whether `smoothed` is the mean of enough evaluations.
-    """
-
-    seconds: float
-    fresh: int
+    seconds: float  # on the clock
+    fresh: int  # examples so far
     steps: int
-    waited_s: float
-    factor: float
-    accuracy: float
-    smoothed: float
-    settled: bool
+    waited_s: float  # of `seconds`, for the next batch
+    factor: float  # examples trained on per fresh example
+    accuracy: float  # on the test set
+    smoothed: float  # mean of the last evaluations
+    settled: bool  # whether these are enough
 
 
 @dataclass(frozen=True)
@@ -124,34 +113,19 @@ class Run:
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """Parts that are the same in all runs: data, server, model and settings.
-
-    Attributes:
-        settings: the settings.
-        port: the server's port.
-        names: the files to train on.
-        images: the test set's images, `uint8[n, SIDE, SIDE]`, on the settings' device.
-        labels: the test set's labels, `int64[n]`, there too.
-        gate: stops the upstream during evaluations.
-    """
+    """Parts that are the same in all runs: data, server, model and settings."""
 
     settings: Settings
-    port: int
-    names: tuple[str, ...]
-    images: Tensor
-    labels: Tensor
-    gate: Gate = field(default_factory=Gate)
+    port: int  # of the server
+    names: tuple[str, ...]  # of the files to train on
+    images: Tensor  # of the test set, `uint8[n, SIDE, SIDE]`, on the settings' device
+    labels: Tensor  # of the test set, `int64[n]`, there too
+    gate: Gate = field(default_factory=Gate)  # stops the upstream during evaluations
 
     def model(self) -> Model:
         """Make a model, with the same first weights each time."""
-        chosen = self.settings
-        return Model(
-            chosen.seed,
-            chosen.learning_rate,
-            chosen.momentum,
-            chosen.device,
-            chosen.width,
-        )
+        of = self.settings
+        return Model(of.seed, of.learning_rate, of.momentum, of.device, of.width)
 
     def stream(self, *, distorted: bool = True) -> DigitStream:
         """Make a stream of fresh examples, from its beginning."""

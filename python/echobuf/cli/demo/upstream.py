@@ -43,14 +43,9 @@ class Gate(threading.Event):
 class DigitStream(IterableDataset[tuple[NDArray[np.uint8], int]]):
     """Endless dataset of distorted digits, in a new order in each epoch.
 
-    Yields images `uint8[SIDE, SIDE]` with their labels.
-
-    Args:
-        port: the server's port on the loopback interface.
-        names: the files to fetch.
-        seed: seeds the order and the distortions; the same seed, the same stream.
-        gate: waited for before each example is fetched.
-        prepare: makes an image from the decoded file, with a random generator.
+    Yields images `uint8[SIDE, SIDE]` with their labels. The same seed gives the same
+    stream. The gate is waited for before each file is fetched from the server, and
+    `prepare` makes the image of the decoded file.
     """
 
     def __init__(
@@ -89,13 +84,9 @@ def _fetch(connection: HTTPConnection, name: str) -> bytes:
 
 
 class ServerProcess(Closing):
-    """Process of the demo's HTTP server, which ends with the `with` block.
+    """Process of the demo's HTTP server for the files of a folder.
 
-    Args:
-        folder: the folder whose files it serves.
-
-    Attributes:
-        port: its port on the loopback interface.
+    It ends with the `with` block; `port` is its port on the loopback interface.
     """
 
     def __init__(self, folder: Path) -> None:
