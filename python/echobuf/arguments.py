@@ -6,6 +6,7 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -41,6 +42,22 @@ def as_int(value: Any) -> int | None:
         return None if isinstance(value, bool) else operator.index(value)
     except Exception:  # `TypeError` mostly; an `__index__` of users may raise anything
         return None
+
+
+def check_number(
+    name: str, value: Any, allows: Callable[[float], bool], words: str
+) -> float:
+    """Return a real number as a float; raise `OptionError` if it is not allowed.
+
+    `words` say which numbers are, such as "a number > 0"; `allows` is False for NaN.
+    """
+    number = math.nan
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            number = float(value)
+    if not allows(number):
+        raise OptionError(f"`{name}` is {show(value)}; it must be {words}.")
+    return number
 
 
 def check_bool(name: str, value: Any) -> bool:

@@ -8,10 +8,11 @@ U unique tokens are repeated R times, and D' unique tokens would teach as much.
 from __future__ import annotations
 
 import math
-import numbers
+import sys
 from dataclasses import dataclass
 from typing import Any
 
+from echobuf.arguments import check_number
 from echobuf.errors import OptionError, show
 
 LIFETIME = 15.387756
@@ -236,7 +237,6 @@ def _lifetime(repeats: float, share: float) -> float:
 
 
 def _check(name: str, value: Any, least: float, *, finite: bool) -> None:
-    ok = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not (ok and value >= least and (math.isfinite(value) or not finite)):
-        kind = "a finite number" if finite else "a number"
-        raise OptionError(f"`{name}` is {show(value)}; it must be {kind} >= {least:g}.")
+    kind = "a finite number" if finite else "a number"
+    most = sys.float_info.max if finite else math.inf
+    check_number(name, value, lambda x: least <= x <= most, f"{kind} >= {least:g}")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from echobuf.analysis.cluster import Cluster
+from echobuf.analysis.cost_model import Cluster
 from echobuf.analysis.loaders import SourceArguments, unwrap
 from echobuf.analysis.report import Report
 from echobuf.analysis.run import Run
 from echobuf.analysis.source import Source
 from echobuf.analysis.step import Step
 from echobuf.analysis.timing import Budget
-from echobuf.arguments import check_bool, check_device, check_int
+from echobuf.arguments import check_bool, check_device, check_int, check_number
 from echobuf.errors import OptionError, show
 from echobuf.loader import EchoLoader
 from echobuf.repeats import Repeats
@@ -147,10 +146,5 @@ def analyze(
 
 
 def _check_positive(name: str, value: Any) -> float:
-    ok = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not (ok and 0 < value <= _MOST_S):  # false for NaN, too
-        shown = f"{value!r:.40}"
-        raise OptionError(
-            f"`{name}` is {shown}; it must be a number > 0, and at most {_MOST_S:,}."
-        )
-    return float(value)
+    words = f"a number > 0, and at most {_MOST_S:,}"
+    return check_number(name, value, lambda x: 0 < x <= _MOST_S, words)

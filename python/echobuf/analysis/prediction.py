@@ -23,8 +23,6 @@ from echobuf.spec import make_spec
 
 FACTORS = range(1, 17)
 """Factors that predictions are made for."""
-SHARES = (0.25, 0.5, 0.75, 1.0)
-"""Shares of the data set that a cache may hold, to predict for."""
 
 _FASTER = (2.0, 10.0)
 
@@ -233,7 +231,7 @@ def _from_storage(
         "never evicts": cost_model.hits_never_evicted,
         "LRU": cost_model.hits_lru,
     }
-    for share in SHARES:
+    for share in cost_model.SHARES:
         for kind, hits_of in kinds.items():
             hits = hits_of(share)
             if share < 1 or kind != "LRU":

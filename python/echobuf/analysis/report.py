@@ -18,7 +18,7 @@ from echobuf.analysis.advice import (
     ragged_advice,
     worth_advice,
 )
-from echobuf.analysis.cluster import Cluster, ClusterEpoch, cluster_epochs
+from echobuf.analysis.cost_model import Cluster, ClusterEpoch, cluster_epochs
 from echobuf.analysis.measurements import Estimate, Measurements
 from echobuf.analysis.prediction import (
     FACTORS,

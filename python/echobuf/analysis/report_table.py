@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from echobuf.analysis import units
-from echobuf.analysis.cluster import Cluster, costs_of
+from echobuf.analysis.cost_model import Cluster, costs_of
 from echobuf.analysis.prediction import Prediction
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Protocol, runtime_checkable
 
-from echobuf.arguments import check_bool, check_int
+from echobuf.arguments import check_bool, check_int, check_number
 from echobuf.errors import EchobufError, MissingPackageError, OptionError, describe
 from echobuf.resources import SharedGenerator
 from echobuf.stats import Stats
@@ -163,7 +163,9 @@ class Monitor:
         self.source = source
         self.steps = check_int("first_step", first_step, 0, None)
         self._sinks = list(sinks)
-        self._every_s = _check_seconds(every_s)
+        self._every_s = check_number(
+            "every_s", every_s, lambda s: 0 <= s < math.inf, "seconds >= 0"
+        )
         self._prefix = prefix
         self._range = _ranges(check_bool("nvtx", nvtx))
         self._due_s = time.monotonic() + self._every_s
@@ -251,13 +253,6 @@ class Monitor:
 
 def _nothing() -> None:
     """Do nothing, in place of a missing `end`."""
-
-
-def _check_seconds(every_s: Any) -> float:
-    number = isinstance(every_s, int | float) and not isinstance(every_s, bool)
-    if not number or not 0 <= every_s < math.inf:
-        raise OptionError(f"`every_s` is {every_s!r}; it must be seconds >= 0.")
-    return float(every_s)
 
 
 def _ranges(wanted: bool) -> _Range:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import socket
@@ -39,9 +40,9 @@ class TensorBoard:
 
     def __init__(self, where: Any) -> None:
         if isinstance(where, str | os.PathLike):
-            self._add: Any = _EventFile(Path(where)).add
+            self._write: Any = _EventFile(Path(where)).add
         elif callable(getattr(where, "add_scalar", None)):
-            self._add = _Writer(where).add
+            self._write = functools.partial(_add_scalars, where)
         else:
             raise OptionError(
                 f"`where` is {where!r}; it must be a folder, or have "
@@ -50,16 +51,12 @@ class TensorBoard:
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add a point to each curve."""
-        self._add(step, metrics)
+        self._write(step, metrics)
 
 
-class _Writer:
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
-
-    def add(self, step: int, metrics: Mapping[str, float]) -> None:
-        for name, value in metrics.items():
-            self._writer.add_scalar(name, value, step)
+def _add_scalars(writer: Any, step: int, metrics: Mapping[str, float]) -> None:
+    for name, value in metrics.items():
+        writer.add_scalar(name, value, step)
 
 
 class _EventFile:
