@@ -50,6 +50,17 @@ class DrawOrder {
   DrawOrder(const DrawOrder&) = delete;
   DrawOrder& operator=(const DrawOrder&) = delete;
 
+  /// Has `enqueue` enqueue what reads the records below `end`, all sent, on `stream`:
+  /// behind their uploads, and behind the draw before.
+  template <class Enqueue>
+  void ordered(StreamHandle stream, std::uint64_t end, Enqueue&& enqueue) try {
+    order_draw(stream, end);
+    std::forward<Enqueue>(enqueue)();
+  } catch (const Error& error) {
+    lose_draw(stream, error);
+    throw;
+  }
+
   /// Makes `stream` wait until the records below `end`, all sent, are in the window,
   /// and until the draw before has read what it draws.
   void order_draw(StreamHandle stream, std::uint64_t end) {

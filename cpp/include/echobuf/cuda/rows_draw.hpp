@@ -1,5 +1,5 @@
-// Draws of records that differ in length on the device: which kernels are launched, and
-// behind which events.
+// Draws of records with rows on the device: which kernels are launched, and behind which
+// events.
 #pragma once
 
 #include <algorithm>
@@ -31,11 +31,10 @@ namespace echobuf::cuda {
 /// of them. The device's context is the calling thread's.
 class RowsDraw {
  public:
-  using Form = LengthOptions::Form;
-
+  /// All must outlive it. Throws Error, std::bad_alloc.
   RowsDraw(const SharedContext& context, const Staging& staging,
            const BatchLayout& batch, const BufferOptions& options, DrawOrder& order,
-           const Staging::Window& window, const RowsKernels& kernels,
+           const Staging::Window& window, const Kernels& kernels,
            const std::vector<StageKernels>& stages)
       : staging_(staging),
         table_(*staging.table()),
@@ -48,8 +47,6 @@ class RowsDraw {
                 table_words(options, staging.table()->fields().size())) {
     for (std::size_t i = 0; i < batch.leaves(); ++i) field_of_.push_back(find(i));
   }
-
-  const DeviceContext& context() const { return *launch_.context(); }
 
   /// Words of a table at most: of the records of a batch, and for each field two more.
   static std::size_t table_words(const BufferOptions& options, std::size_t fields) {
@@ -68,25 +65,12 @@ class RowsDraw {
     return launch_.device_bytes() + planned_.bytes() + apart_[0].bytes +
            apart_[1].bytes;
   }
-  std::size_t leaves() const { return field_of_.size(); }
 
-  /// The rows that a leaf of the batch has; 0 for one whose records are of one size.
-  /// find_records() comes before.
-  std::uint64_t rows_of(std::size_t leaf, Form form) const {
-    if (!has_rows(leaf)) return 0;
-    std::uint64_t all = 0;
-    std::uint64_t longest = 0;
-    for (const RecordRows& rows : fields_[field_of_[leaf]]) {
-      all += rows.count;
-      longest = std::max(longest, rows.count);
-    }
-    return round_up(form == Form::kPacked ? all : longest, options_.lengths.pad_to);
-  }
-  /// Examples of the batch: its records, or those of its only one, a whole batch.
-  std::uint64_t examples() const { return examples_; }
+  // ---- the batch that is next
 
-  /// Finds the records of a batch: those that were set apart, and of `plan`.
-  void find_records(const BatchPlan& plan) {
+  /// Finds its records: those that were set apart, and of `plan`.
+  void find(const BatchPlan& plan) {
+    end_ = plan.end;
     slots_ = apart_slots_;
     draws_ = apart_draws_;
     uses_ = apart_uses_;
@@ -109,11 +93,34 @@ class RowsDraw {
     }
   }
 
-  /// Draws the records that were found, up to ring position `end`.
-  void draw(const RowsTarget& target, std::uint64_t end, Form form) {
+  /// Returns whether it is as large as batches are, and not the last one.
+  bool is_whole() const { return examples_ == options_.most_examples(); }
+  /// Returns whether the memory is of the batch's size, or has room for it; says what
+  /// that is, else.
+  bool fits(RowsTarget& target) const {
+    const std::size_t leaves = field_of_.size();
+    const bool roomy = target.room > 0;
+    bool fit = target.leaves.size() == leaves &&
+               (roomy ? target.room >= examples_ : target.count == examples_);
+    target.needed.resize(leaves);
+    for (std::size_t i = 0; i < leaves; ++i) {
+      target.needed[i] = rows_of(i);
+      if (!fit) continue;
+      const std::uint64_t rows = target.leaves[i].rows;
+      fit = roomy ? rows >= target.needed[i] : rows == target.needed[i];
+    }
+    target.count = examples_;
+    return fit;
+  }
+  /// The same of the memory of a graph; of any, if the target names none.
+  bool fits_captured(RowsTarget& target) const {
+    return target.leaves.empty() || fits(target);
+  }
+
+  void draw(const RowsTarget& target) {
     launch_.table().begin();
-    const RowsTables tables = fill(launch_.table(), form);
-    std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
+    const RowsTables tables = fill(launch_.table());
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables);
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
       const bool ragged = field_of_[i] != kNone;
       const ListedRecords records{slots_,    draws_,
@@ -122,40 +129,12 @@ class RowsDraw {
       planned_.list(i, records, target.leaves[i], launch_.table(), leaves);
     }
     const auto stream = static_cast<StreamHandle>(target.stream);
-    launch_.draw(leaves, end, stream, [&] { planned_.enqueue(key_, launch_, stream); });
+    launch_.draw(leaves, end_, stream,
+                 [&] { planned_.enqueue(key_, launch_, stream); });
   }
 
-  /// Returns whether graphs may have draws: what plans make is not for them yet.
-  bool can_capture() const { return !batch_.planned(); }
-
-  /// Puts a draw of as many examples as a batch has at most into the graph that is
-  /// being captured.
-  void capture(const RowsTarget& target, Form form) const {
-    const RowsTables tables(
-        launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
-        options_.batch_size, options_.most_examples(), fields_.size(),
-        options_.has_infos());
-    std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
-    launch_.capture(leaves, static_cast<StreamHandle>(target.stream));
-  }
-
-  /// Makes the records that were found, up to ring position `end`, those of captured
-  /// draws that come later on `stream`. That they have read them is for the caller to
-  /// note.
-  void send(std::uint64_t end, Form form, StreamHandle stream) {
-    DrawTable& table = launch_.captured_table();
-    table.begin();
-    std::fill_n(table.add(RowsLaunch::kLive), RowsLaunch::kLive, 1);
-    fill(table, form);
-    launch_.send_captured(end, stream);
-  }
-
-  /// From now on captured draws on `stream` draw nothing.
-  void erase(StreamHandle stream) { launch_.erase_captured(stream); }
-
-  /// Copies the records that were found to memory of our own; they are the first of
-  /// the next batch.
-  void set_apart(std::uint64_t end, StreamHandle stream) {
+  /// Copies its records to memory of our own; they are the first of the next batch.
+  void set_apart(StreamHandle stream) {
     const std::size_t stride = staging_.layout().stride();
     std::size_t bytes = slots_.size() * stride;
     for (std::size_t f = 0; f < fields_.size(); ++f)
@@ -200,7 +179,7 @@ class RowsDraw {
       leaf.row = kFieldAlignment;
       leaves.push_back(of_records(leaf, slots_.size()));
     }
-    launch_.draw(leaves, end, stream);
+    launch_.draw(leaves, end_, stream);
   }
 
   /// What was set apart is drawn, or given up.
@@ -210,6 +189,41 @@ class RowsDraw {
     apart_uses_.clear();
     for (auto& rows : apart_fields_) rows.clear();
   }
+
+  // ---- in graphs
+
+  /// Returns whether graphs may have draws: what plans make is not for them yet.
+  bool has_graphs() const { return options_.lengths.max_rows == 0 && !batch_.planned(); }
+  /// Returns whether the target has room for as many examples as a batch has at most.
+  bool can_capture(const RowsTarget& target) const {
+    return has_graphs() && target.room == options_.most_examples() &&
+           target.leaves.size() == field_of_.size();
+  }
+
+  /// Puts a draw of so many into the graph that is being captured.
+  void capture(RowsTarget& target) const {
+    const RowsTables tables(
+        launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
+        options_.batch_size, options_.most_examples(), fields_.size(),
+        options_.has_infos());
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables);
+    launch_.capture(leaves, static_cast<StreamHandle>(target.stream));
+    target.count = options_.most_examples();
+    target.captured = true;
+  }
+
+  /// Makes the next batch what captured draws draw later on `stream`. That they have
+  /// read it is for the caller to note.
+  void send(StreamHandle stream) {
+    DrawTable& table = launch_.captured_table();
+    table.begin();
+    std::fill_n(table.add(RowsLaunch::kLive), RowsLaunch::kLive, 1);
+    fill(table);
+    launch_.send_captured(end_, stream);
+  }
+
+  /// From now on captured draws on `stream` draw nothing.
+  void erase(StreamHandle stream) { launch_.erase_captured(stream); }
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
@@ -231,6 +245,22 @@ class RowsDraw {
     return options.lengths.max_rows > 0 ? options.window : options.most_examples();
   }
 
+  bool is_packed() const {
+    return options_.lengths.form == LengthOptions::Form::kPacked;
+  }
+
+  /// The rows that a leaf of the batch has; 0 for one whose records are of one size.
+  std::uint64_t rows_of(std::size_t leaf) const {
+    if (!has_rows(leaf)) return 0;
+    std::uint64_t all = 0;
+    std::uint64_t longest = 0;
+    for (const RecordRows& rows : fields_[field_of_[leaf]]) {
+      all += rows.count;
+      longest = std::max(longest, rows.count);
+    }
+    return round_up(is_packed() ? all : longest, options_.lengths.pad_to);
+  }
+
   /// Returns whether a leaf of the batch has as many rows as the records.
   bool has_rows(std::size_t leaf) const {
     const RowsPlan* const plan = batch_.all()[leaf].rows;
@@ -249,7 +279,7 @@ class RowsDraw {
   }
 
   /// Writes the next words of a table: of the records that were found.
-  RowsTables fill(DrawTable& table, Form form) {
+  RowsTables fill(DrawTable& table) {
     const bool infos = options_.has_infos();
     const RowsTables none(0, slots_.size(), examples_, fields_.size(), infos);
     std::uint64_t* const words = table.add(none.words);
@@ -264,7 +294,7 @@ class RowsDraw {
       for (std::size_t i = 0; i < examples_; ++i) {
         const RecordRows& rows = fields_[f][i];
         sources[i] = rows.address;
-        index[i] = form == Form::kPacked ? end : rows.count;
+        index[i] = is_packed() ? end : rows.count;
         end += rows.count;
       }
       index[examples_] = end;
@@ -276,14 +306,14 @@ class RowsDraw {
   }
 
   /// The leaves that are copied, and what is beside those that stages make.
-  std::vector<RowsLeaf> leaves_of(const RowsTarget& target, const RowsTables& tables,
-                                  Form form) const {
+  std::vector<RowsLeaf> leaves_of(const RowsTarget& target,
+                                  const RowsTables& tables) const {
     std::vector<RowsLeaf> leaves;
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
       const RowsTarget::Leaf& to = target.leaves[i];
       if (has_rows(i)) {
-        leaves.push_back(rows_leaf(i, to, tables, form));
-        leaves.push_back(index_leaf(field_of_[i], to, tables, form));
+        leaves.push_back(rows_leaf(i, to, tables));
+        leaves.push_back(index_leaf(field_of_[i], to, tables));
       } else if (batch_.all()[i].info != InfoLeaf::kNone) {
         const auto address = reinterpret_cast<Address>(to.values);
         leaves.push_back(tables.infos.leaf(batch_.all()[i].info, address));
@@ -309,18 +339,17 @@ class RowsDraw {
 
   /// The rows of all records, or, where stages make these, what is padded behind them.
   RowsLeaf rows_leaf(std::size_t number, const RowsTarget::Leaf& to,
-                     const RowsTables& tables, Form form) const {
+                     const RowsTables& tables) const {
     const std::size_t field = field_of_[number];
     const RaggedField& of = table_.fields()[field];
     const bool made = planned_.makes(number);
     const std::size_t row = made ? batch_.all()[number].rows->bytes : of.row_bytes;
     const std::uint64_t place = to.rows * row;
-    const bool packed = form == Form::kPacked;
     RowsLeaf leaf = rows_leaf_at(reinterpret_cast<Address>(to.values),
-                                 packed ? place : place * tables.examples);
+                                 is_packed() ? place : place * tables.examples);
     leaf.sources = made ? 0 : tables.fields[field].sources;
     leaf.row = row;
-    if (packed) {
+    if (is_packed()) {
       leaf.ends = tables.fields[field].index;
     } else {
       leaf.each = place;
@@ -332,8 +361,8 @@ class RowsDraw {
 
   /// Offsets or lengths, copied from the table.
   RowsLeaf index_leaf(std::size_t field, const RowsTarget::Leaf& to,
-                      const RowsTables& tables, Form form) const {
-    const std::size_t count = tables.examples + (form == Form::kPacked ? 1 : 0);
+                      const RowsTables& tables) const {
+    const std::size_t count = tables.examples + (is_packed() ? 1 : 0);
     RowsLeaf leaf =
         rows_leaf_at(reinterpret_cast<Address>(to.index), count * sizeof(std::int64_t));
     leaf.sources = tables.fields[field].cell;
@@ -354,7 +383,8 @@ class RowsDraw {
   std::vector<std::uint64_t> draws_;             // of the epoch
   std::vector<DrawnUse> uses_;                   // where draws know them
   std::vector<std::vector<RecordRows>> fields_;  // of each example
-  std::uint64_t examples_ = 0;
+  std::uint64_t examples_ = 0;                   // or those of a whole batch
+  std::uint64_t end_ = 0;  // ring position up to which they are read
   Philox4x32Key key_{};  // of the epoch
 
   // The first of them, where they were set apart: in one of two places, since the next
