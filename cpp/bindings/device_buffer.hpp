@@ -94,11 +94,11 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     return code != 0 ? -code : static_cast<py::ssize_t>(target.count);
   }
 
-  /// Draws the next batch of records with rows to `memory`, on `stream`, if that is made
-  /// for `count` records as the batch has them or, with `room` for so many (0: made for
-  /// it), is larger. Returns a code, the records of the batch, the rows of each leaf
-  /// where they are others (RESIZE), and whether it is part of a graph. Empty `memory`
-  /// is to learn them.
+  /// Draws the next batch of records with rows to `memory`, on `stream`, if that is
+  /// made for `count` records as the batch has them or, with `room` for so many (0:
+  /// made for it), is larger. Returns a code, the records of the batch, the rows of
+  /// each leaf where they are others (RESIZE), and whether it is part of a graph. Empty
+  /// `memory` is to learn them.
   py::tuple next_rows(const RowsMemory& memory, const RowsIdMemory& ids,
                       std::uint64_t count, std::uint64_t room, std::uintptr_t stream,
                       std::optional<double> timeout_s) {
@@ -159,8 +159,7 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     // Nothing is copied here, only enqueued: the GIL is kept unless upstream, the
     // upload or the device is behind. The tables of rows take longer, and may wait for
     // those of draws before.
-    const bool brief =
-        !buffer->options().lengths.any() && !device_is_behind(*buffer);
+    const bool brief = !buffer->options().lengths.any() && !device_is_behind(*buffer);
     const Status status = run(
         Does::kDraw, brief, true, timeout_s,
         [&](const WaitLimit& wait_limit, Poll*) { return once(*buffer, wait_limit); },

@@ -278,7 +278,8 @@ TEST_P(RaggedOnDevice, BatchesAreThoseOfTheReference) {
   const Simulation simulation(seed);
   const bool replays = options.lengths.max_rows == 0;
   {
-    Core buffer(options, simulation.context(), simulated::kernels(), no_stages(), staging);
+    Core buffer(options, simulation.context(), simulated::kernels(), no_stages(),
+                staging);
     EXPECT_EQ(serve_on_device(buffer, simulation.context(), kExamples, lengths),
               cut(expected_draws(options, kExamples, 0, lengths), options, lengths));
     // In the middle of an epoch another one begins.

@@ -22,11 +22,10 @@ namespace echobuf::cuda {
 class DevicePacking final : public Packing<StagedRing, DevicePackedRows> {
  public:
   /// The rest as DevicePackedRows has it.
-  DevicePacking(const BufferOptions& options, StagedRing& ring,
-                const Staging& staging, const WindowRows& rows,
-                const Versions& /*none*/, const SharedContext& context,
-                const BatchLayout& batch, DrawOrder& order,
-                const Staging::Window& window, const Kernels& kernels,
+  DevicePacking(const BufferOptions& options, StagedRing& ring, const Staging& staging,
+                const WindowRows& rows, const Versions& /*none*/,
+                const SharedContext& context, const BatchLayout& batch,
+                DrawOrder& order, const Staging::Window& window, const Kernels& kernels,
                 const std::vector<StageKernels>& stages)
       : Packing(options, ring, rows, context, staging, batch, options, order, window,
                 kernels, stages, kChunk, most_begun(options.batch_size)),

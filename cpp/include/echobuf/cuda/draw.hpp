@@ -74,11 +74,10 @@ class DeviceDraw {
         transformed_(context, staging.layout(), batch,
                      WorkspaceLayout::largest_rows(options), stages,
                      workspace_->get() + layout_.transformed),
-        infos_(infos_bytes(options) > 0
-                   ? std::make_unique<DeviceInfos>(
-                         options, context, batch,
-                         WorkspaceLayout::largest_rows(options))
-                   : nullptr),
+        infos_(infos_bytes(options) > 0 ? std::make_unique<DeviceInfos>(
+                                              options, context, batch,
+                                              WorkspaceLayout::largest_rows(options))
+                                        : nullptr),
         least_blocks_(2 * context->multiprocessors()),
         copied_(copied_fields(staging.layout(), batch)),
         plan_(options) {}
@@ -100,12 +99,11 @@ class DeviceDraw {
   /// Makes parts for the kernels of what is planned, behind what was set apart.
   void find(const BatchPlan& planned) {
     const BatchNumber number =
-        apart_ > 0
-            ? plan_.number()
-            : BatchNumber{transform::transform_key(options_.seed,
-                                                   planned.parts.front().epoch),
-                          planned.parts.front().draw,
-                          {}};
+        apart_ > 0 ? plan_.number()
+                   : BatchNumber{transform::transform_key(options_.seed,
+                                                          planned.parts.front().epoch),
+                                 planned.parts.front().draw,
+                                 {}};
     plan_.begin(number);
     if (apart_ > 0) plan_.add(part_apart(), 0);
     for (const DrawnUse& use : apart_uses_) plan_.add_use(use);
