@@ -16,10 +16,11 @@
 
 #include "bound_buffer.hpp"
 #include "echobuf/cuda/backend.hpp"
+#include "rows_memory.hpp"
 
 namespace echobuf::python {
 
-using DeviceCore = BasicBuffer<cuda::CudaBackend>;
+using DeviceCore = BasicBuffer<cuda::DeviceBackend>;
 
 /// A driver, and one of its devices.
 class DeviceHandle {
@@ -59,8 +60,8 @@ class DeviceHandle {
 
 class DeviceBuffer : public BoundBuffer<DeviceCore> {
  public:
-  /// The kernels of kernels/draw.cu by their names, and of each stage of each leaf that
-  /// a plan makes two, loaded into the device's context by Python.
+  /// Kernels by their names, and of each stage of each leaf that a plan makes two,
+  /// loaded into the device's context by Python.
   using Handles = std::map<std::string, std::uintptr_t>;
   using StageHandles = std::vector<std::pair<std::uintptr_t, std::uintptr_t>>;
 
@@ -68,53 +69,71 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   DeviceBuffer(const py::list& leaves, const py::list& output,
                const BufferOptions& options, const DeviceHandle& device,
                const Handles& kernels, const StageHandles& stages)
-      : BoundBuffer(leaves, output, make(options, device, kernels, stages)) {}
-
-  static std::vector<cuda::StageKernels> stage_kernels(const StageHandles& stages) {
-    std::vector<cuda::StageKernels> kernels;
-    for (const auto& [one, sum] : stages)
-      kernels.push_back({function(one), function(sum)});
-    return kernels;
+      : BoundBuffer(leaves, output, make(options, device, kernels, stages)) {
+    const PayloadMeasure& measure = hold()->backend().measure;
+    share_ = measure.share == SegmentTable::kUnknown ? 0 : measure.share;
+    if (options.lengths.any()) leaves_.limit(options.lengths, measure.most);
   }
+
+  /// The most bytes of a segment's rows; 0: no limit, or none.
+  std::uint64_t share() const { return share_; }
 
   /// Draws the next batch to `addresses`, one a leaf, on `stream`; where that is being
   /// captured, into its graph. The length of the batch, or minus a code.
   py::ssize_t next_at(const std::vector<std::uintptr_t>& addresses,
                       std::uintptr_t stream, std::optional<double> timeout_s) {
-    const std::shared_ptr<DeviceCore> buffer = hold();
-    if (const int refused = refuse(buffer)) return -refused;
     std::vector<std::byte*> targets;
     targets.reserve(addresses.size());
     for (const std::uintptr_t address : addresses)
       targets.push_back(reinterpret_cast<std::byte*>(address));
     Target target{targets.data()};
     target.stream = reinterpret_cast<void*>(stream);
-    // Nothing is copied here, only enqueued: the GIL is kept unless upstream, the
-    // upload or the device is behind.
-    const Status status = run(
-        Does::kDraw, !device_is_behind(*buffer), true, timeout_s,
-        [&](const WaitLimit& wait_limit, Poll* poll) {
-          return buffer->next_into(target, wait_limit, poll);
-        },
-        [&] { return buffer->draws_wait_for_upload(); });
-    if (status == Status::kInterrupted) throw py::error_already_set();
-    if (status != Status::kOk) return -code(status);
-    return static_cast<py::ssize_t>(target.count);
+    const int code = draw(timeout_s, [&](DeviceCore& buffer, const WaitLimit& limit) {
+      return buffer.next_into(target, limit);
+    });
+    return code != 0 ? -code : static_cast<py::ssize_t>(target.count);
+  }
+
+  /// Draws the next batch of records with rows to `memory`, on `stream`, if that is
+  /// made for `count` records as the batch has them or, with `room` for so many (0:
+  /// made for it), is larger. Returns a code, the records of the batch, the rows of
+  /// each leaf where they are others (RESIZE), and whether it is part of a graph. Empty
+  /// `memory` is to learn them.
+  py::tuple next_rows(const RowsMemory& memory, const RowsIdMemory& ids,
+                      std::uint64_t count, std::uint64_t room, std::uintptr_t stream,
+                      std::optional<double> timeout_s) {
+    RowsTarget target = rows_target(memory, ids);
+    target.count = count;
+    target.room = room;
+    target.stream = reinterpret_cast<void*>(stream);
+    const int code = draw(timeout_s, [&](DeviceCore& buffer, const WaitLimit& limit) {
+      return buffer.next_rows(target, limit);
+    });
+    return py::make_tuple(code, target.count, target.needed, target.captured);
   }
 
   /// Makes the next batch that of graphs launched on `stream`, which must live until
-  /// the next call that draws, resets or releases has come back. 0, or minus a code.
+  /// the next call that draws, resets or releases has come back. 0, or a code.
   int before_replay(std::uintptr_t stream, std::optional<double> timeout_s) {
-    const std::shared_ptr<DeviceCore> buffer = hold();
-    if (const int refused = refuse(buffer)) return -refused;
-    const Status status = run(
-        Does::kDraw, !device_is_behind(*buffer), true, timeout_s,
-        [&](const WaitLimit& wait_limit, Poll*) {
-          return buffer->before_replay(reinterpret_cast<void*>(stream), wait_limit);
-        },
-        [&] { return buffer->draws_wait_for_upload(); });
-    if (status == Status::kInterrupted) throw py::error_already_set();
-    return -code(status);
+    return draw(timeout_s, [&](DeviceCore& buffer, const WaitLimit& limit) {
+      return buffer.before_replay(reinterpret_cast<void*>(stream), limit);
+    });
+  }
+
+  /// The same of records with rows, if the batch has no more than `rows` in each leaf;
+  /// none for any. Returns a code, and the rows of each leaf where they are more
+  /// (RESIZE).
+  py::tuple before_replay_rows(const std::vector<std::uint64_t>& rows,
+                               std::uintptr_t stream, std::optional<double> timeout_s) {
+    RowsTarget target;
+    for (const std::uint64_t each : rows)
+      target.leaves.push_back({nullptr, nullptr, each});
+    target.room = ~std::uint64_t{0};
+    target.stream = reinterpret_cast<void*>(stream);
+    const int code = draw(timeout_s, [&](DeviceCore& buffer, const WaitLimit& limit) {
+      return buffer.before_replay(target, limit);
+    });
+    return py::make_tuple(code, target.needed);
   }
 
   /// Returns the driver's message where it has refused a call, else an empty string.
@@ -132,6 +151,23 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   }
 
  private:
+  /// Runs `once`, which draws. 0, or a code.
+  template <class Once>
+  int draw(std::optional<double> timeout_s, Once&& once) {
+    const std::shared_ptr<DeviceCore> buffer = hold();
+    if (const int refused = refuse(buffer)) return refused;
+    // Nothing is copied here, only enqueued: the GIL is kept unless upstream, the
+    // upload or the device is behind. The tables of rows take longer, and may wait for
+    // those of draws before.
+    const bool brief = !buffer->options().lengths.any() && !device_is_behind(*buffer);
+    const Status status = run(
+        Does::kDraw, brief, true, timeout_s,
+        [&](const WaitLimit& wait_limit, Poll*) { return once(*buffer, wait_limit); },
+        [&] { return buffer->draws_wait_for_upload(); });
+    if (status == Status::kInterrupted) throw py::error_already_set();
+    return code(status);
+  }
+
   /// Returns whether draws are on their way, so that a launch may wait for room in the
   /// queue of its stream, which holds a thousand or so. Looked at once in some draws,
   /// since it takes calls of the driver, and then until all are done.
@@ -154,13 +190,23 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
                                           const Handles& kernels,
                                           const StageHandles& stages) {
     const auto find = [&](const char* name) { return function(kernels.at(name)); };
-    const cuda::Kernels found{find("echobuf_draw"), find("echobuf_draw_planned"),
-                              find("echobuf_draw_partners"), find("echobuf_plan")};
-    const std::vector<cuda::StageKernels> of_stages = stage_kernels(stages);
+    const cuda::Kernels found{
+        .draw = find("echobuf_draw"),
+        .draw_planned = find("echobuf_draw_planned"),
+        .draw_partners = find("echobuf_draw_partners"),
+        .plan = find("echobuf_plan"),
+        .draw_rows = find("echobuf_draw_rows"),
+        .place_rows = find("echobuf_place_rows"),
+    };
+    std::vector<cuda::StageKernels> of_stages;
+    for (const auto& [one, sum] : stages)
+      of_stages.push_back({function(one), function(sum)});
     const GilRelease released;  // large allocations take their time
-    return std::make_shared<DeviceCore>(options, device.context(), found, of_stages);
+    return std::make_shared<DeviceCore>(options, device.context(), found,
+                                        std::move(of_stages));
   }
 
+  std::uint64_t share_ = 0;
   std::atomic<unsigned> draws_{0};  // relaxed, as what follows: they order nothing
   std::atomic<bool> behind_{false};
 };

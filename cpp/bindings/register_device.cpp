@@ -2,7 +2,6 @@
 #include <pybind11/stl.h>
 
 #include "device_buffer.hpp"
-#include "ragged_device_buffer.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
 
@@ -13,31 +12,10 @@ using echobuf::python::DeviceHandle;
 
 namespace {
 
-template <class Core>
 py::tuple needs_of(const BufferOptions& options) {
-  const echobuf::BufferNeeds needs = Core::needs(options);
+  const echobuf::BufferNeeds needs = echobuf::python::DeviceCore::needs(options);
   return py::make_tuple(needs.slots, needs.bytes_per_slot, needs.batches,
                         needs.bytes_per_batch, needs.more);
-}
-
-void register_rows(py::module_& m) {
-  using Bound = echobuf::python::RaggedDeviceBuffer;
-  auto buffer =
-      py::class_<Bound, echobuf::python::AnyBuffer>(m, "RaggedDeviceBuffer")
-          .def(py::init<const py::list&, const py::list&, const BufferOptions&,
-                        const DeviceHandle&, const DeviceBuffer::Handles&,
-                        const DeviceBuffer::StageHandles&>(),
-               py::arg("leaves"), py::arg("output"), py::arg("options"),
-               py::arg("device"), py::arg("kernels"), py::arg("stages"))
-          .def_property_readonly("share_bytes", &Bound::share)
-          .def("next_at", &Bound::next_at)
-          .def("before_replay", &Bound::before_replay)
-          .def("notice_loss", &Bound::notice_loss)
-          .def("error", &Bound::error)
-          .def_static("staging_bytes",
-                      &echobuf::cuda::DevicePayloadBackend::staging_bytes)
-          .def_static("needs", &needs_of<echobuf::python::RaggedDeviceCore>);
-  echobuf::python::register_direct<Bound>(buffer);
 }
 
 }  // namespace
@@ -77,17 +55,14 @@ void register_device(py::module_& m) {
                         const DeviceBuffer::StageHandles&>(),
                py::arg("leaves"), py::arg("output"), py::arg("options"),
                py::arg("device"), py::arg("kernels"), py::arg("stages"))
+          .def_property_readonly("share_bytes", &DeviceBuffer::share)
           .def("next_at", &DeviceBuffer::next_at)
+          .def("next_rows", &DeviceBuffer::next_rows)
           .def("before_replay", &DeviceBuffer::before_replay)
+          .def("before_replay_rows", &DeviceBuffer::before_replay_rows)
           .def("notice_loss", &DeviceBuffer::notice_loss)
           .def("error", &DeviceBuffer::error)
-          .def_static(
-              "staging_bytes",
-              [](const BufferOptions& options) {
-                const echobuf::RecordLayout record(options.fields, options.ragged);
-                return echobuf::cuda::staging_slots(options, record) * record.stride();
-              })
-          .def_static("needs", &needs_of<echobuf::python::DeviceCore>);
+          .def_static("staging_bytes", &echobuf::cuda::DeviceBackend::staging_bytes)
+          .def_static("needs", &needs_of);
   echobuf::python::register_direct<DeviceBuffer>(buffer);
-  register_rows(m);
 }

@@ -272,28 +272,7 @@ CAPTURING: int
 RESIZE: int
 
 class DeviceBuffer(_Bound):
-    def __init__(
-        self,
-        leaves: list[tuple[np.dtype[Any], tuple[int, ...]]],
-        output: list[tuple[np.dtype[Any], tuple[int, ...]]],
-        options: BufferOptions,
-        device: Device,
-        kernels: dict[str, int],
-        stages: list[tuple[int, int]],
-    ) -> None: ...
-    def next_at(
-        self, addresses: list[int], stream: int, timeout_s: float | None, /
-    ) -> int: ...
-    def before_replay(self, stream: int, timeout_s: float | None, /) -> int: ...
-    def notice_loss(self, /) -> None: ...
-    def error(self) -> str: ...
-    @staticmethod
-    def needs(options: BufferOptions, /) -> tuple[int, int, int, int, int]: ...
-    @staticmethod
-    def staging_bytes(options: BufferOptions, /) -> int: ...
-
-class RaggedDeviceBuffer(_Bound):
-    """A buffer on a device, some leaves of whose examples differ in length."""
+    """A buffer whose window is on a device."""
 
     def __init__(
         self,
@@ -308,6 +287,9 @@ class RaggedDeviceBuffer(_Bound):
     def share_bytes(self) -> int:
         """The most bytes of a segment's ragged leaves, or an example's; 0: any."""
     def next_at(
+        self, addresses: list[int], stream: int, timeout_s: float | None, /
+    ) -> int: ...
+    def next_rows(
         self,
         memory: list[tuple[int, int, int]],
         ids: tuple[int, int, int],
@@ -317,9 +299,10 @@ class RaggedDeviceBuffer(_Bound):
         timeout_s: float | None,
         /,
     ) -> tuple[int, int, list[int], bool]: ...
-    def before_replay(
+    def before_replay(self, stream: int, timeout_s: float | None, /) -> int: ...
+    def before_replay_rows(
         self, rows: list[int], stream: int, timeout_s: float | None, /
-    ) -> tuple[int, int, list[int], bool]: ...
+    ) -> tuple[int, list[int]]: ...
     def notice_loss(self, /) -> None: ...
     def error(self) -> str: ...
     @staticmethod

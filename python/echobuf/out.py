@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -339,13 +340,16 @@ class RaggedOut:
 
 
 def memory_of(
-    spec: Spec, layout: Layout, addresses: list[int], *, packs: bool
+    spec: Spec, rows: Sequence[int], addresses: list[int], *, packs: bool
 ) -> tuple[list[tuple[int, int, int]], tuple[int, int, int]]:
-    """Return the arrays of `take_apart` as the core takes them, by their addresses."""
+    """Return the arrays of `take_apart` as the core takes them, by their addresses.
+
+    `rows`: that each leaf has room for; 0 for a fixed one.
+    """
     each = iter(addresses)
     leaves = [
-        (next(each), next(each) if is_ragged(field) and not packs else 0, rows)
-        for field, rows in zip(spec.fields, layout.rows, strict=True)
+        (next(each), next(each) if is_ragged(field) and not packs else 0, length)
+        for field, length in zip(spec.fields, rows, strict=True)
     ]
     segments, positions, lengths = each if packs else (0, 0, 0)
     return leaves, (segments, positions, lengths)

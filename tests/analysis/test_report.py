@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 import echobuf
 from echobuf.analysis import Cluster
 from echobuf.analysis.measurements import Estimate, LoaderParts, Measurements
+from echobuf.analysis.prediction import buffer_memory
+from echobuf.analysis.ragged_lengths import RaggedLengths
 from echobuf.analysis.report import Report
 from echobuf.testing import simulated_cuda
 from measured import SPEC, estimate, measurements
@@ -215,6 +218,34 @@ def test_memory_on_a_device_is_what_a_buffer_takes():
         taken = buffer.stats()
     assert memory.bytes_device == taken.bytes_device > 0
     assert 0 <= taken.bytes_host - memory.bytes_host <= 4096  # the plan of graphs
+
+
+def test_memory_on_a_device_of_ragged_examples_is_what_a_buffer_takes():
+    spec = echobuf.Field((None, 4), np.float32)
+    lengths = RaggedLengths(
+        examples=100,
+        mean_rows=5.0,
+        mean_bytes=80.0,
+        spread_bytes=16.0,
+        largest_bytes=160,
+        batch_size=8,
+        arguments={"ragged": "packed"},
+    )
+    memory = buffer_memory(
+        spec, batch_size=8, window=64, factor=2, device="cuda", ragged=lengths
+    )
+    with (
+        simulated_cuda(),
+        echobuf.EchoBuffer(
+            spec,
+            batch_size=8,
+            window=64,
+            factor=2,
+            payload_bytes=lengths.payload_bytes(64, 2),
+            device="cuda",
+        ) as buffer,
+    ):
+        assert memory.bytes_device == buffer.stats().bytes_device > 64 * 80
 
 
 def test_memory_of_a_window_that_no_buffer_takes_is_refused():

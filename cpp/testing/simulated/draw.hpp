@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "control.hpp"
+#include "echobuf/cuda/kernels.hpp"
 #include "echobuf/draw/draw_kernel.hpp"
 #include "echobuf/draw/rows_kernel.hpp"
 
@@ -94,6 +95,16 @@ inline cuda::FunctionHandle draw_rows_function() {
 inline cuda::FunctionHandle place_rows_function() {
   const std::size_t bytes[] = {sizeof(PlaceMoves)};
   return echobuf_simulated_kernel("echobuf_place_rows", place_rows, bytes, 1);
+}
+
+/// The kernels of buffers.
+inline cuda::Kernels kernels() {
+  return {.draw = draw_function(),
+          .draw_planned = draw_planned_function(),
+          .draw_partners = draw_partners_function(),
+          .plan = plan_function(),
+          .draw_rows = draw_rows_function(),
+          .place_rows = place_rows_function()};
 }
 
 }  // namespace echobuf::simulated

@@ -14,7 +14,6 @@
 #include "draw.hpp"
 #include "echobuf/buffer/buffer.hpp"
 #include "echobuf/cuda/backend.hpp"
-#include "echobuf/cuda/payload_backend.hpp"
 #include "simulated/graphs.hpp"
 #include "tests/packing_support.hpp"
 #include "tests/ragged_support.hpp"
@@ -53,7 +52,7 @@ class Memory {
 
 /// Records of one size.
 struct Fixed {
-  using Core = BasicBuffer<cuda::CudaBackend>;
+  using Core = BasicBuffer<cuda::DeviceBackend>;
 
   static BufferOptions options(Random& random) {
     BufferOptions options = numbered(8 + random() % 9, 3, {2, 1});
@@ -64,10 +63,7 @@ struct Fixed {
   }
   static std::unique_ptr<Core> make(const BufferOptions& options,
                                     const cuda::SharedContext& context) {
-    return std::make_unique<Core>(
-        options, context,
-        cuda::Kernels{simulated::draw_function(), simulated::draw_planned_function(),
-                      simulated::draw_partners_function(), simulated::plan_function()});
+    return std::make_unique<Core>(options, context, simulated::kernels());
   }
   static Status put(Core& buffer, Random&) {
     const std::uint64_t values[4] = {};
@@ -90,7 +86,7 @@ struct Fixed {
 /// Records that differ in length, or rows that they are packed into.
 template <bool kPacks>
 struct OfLengths {
-  using Core = BasicBuffer<cuda::DevicePayloadBackend>;
+  using Core = BasicBuffer<cuda::DeviceBackend>;
   static constexpr std::uint64_t kRow = 12;  // values
 
   static BufferOptions options(Random& random) {
@@ -102,9 +98,7 @@ struct OfLengths {
   }
   static std::unique_ptr<Core> make(const BufferOptions& options,
                                     const cuda::SharedContext& context) {
-    return std::make_unique<Core>(options, context,
-                                  cuda::RowsKernels{simulated::draw_rows_function(),
-                                                    simulated::place_rows_function()},
+    return std::make_unique<Core>(options, context, simulated::kernels(),
                                   std::vector<cuda::StageKernels>(), std::size_t{300});
   }
   static Status put(Core& buffer, Random& random) {

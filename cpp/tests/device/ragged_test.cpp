@@ -12,7 +12,7 @@
 #include "control.hpp"
 #include "draw.hpp"
 #include "echobuf/buffer/buffer.hpp"
-#include "echobuf/cuda/payload_backend.hpp"
+#include "echobuf/cuda/backend.hpp"
 #include "simulated/graphs.hpp"
 #include "tests/ragged_support.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 using namespace echobuf;        // NOLINT(google-build-using-namespace)
 using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
 
-using Core = BasicBuffer<cuda::DevicePayloadBackend>;
+using Core = BasicBuffer<cuda::DeviceBackend>;
 
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
 
@@ -51,10 +51,6 @@ class Simulation {
  private:
   cuda::SharedContext context_;
 };
-
-cuda::RowsKernels kernels() {
-  return {simulated::draw_rows_function(), simulated::place_rows_function()};
-}
 
 /// Nothing is transformed.
 std::vector<cuda::StageKernels> no_stages() { return {}; }
@@ -282,7 +278,8 @@ TEST_P(RaggedOnDevice, BatchesAreThoseOfTheHost) {
   const Simulation simulation(seed);
   const bool replays = options.lengths.max_rows == 0;
   {
-    Core buffer(options, simulation.context(), kernels(), no_stages(), staging);
+    Core buffer(options, simulation.context(), simulated::kernels(), no_stages(),
+                staging);
     Buffer host(options);
     EXPECT_EQ(serve_on_device(buffer, simulation.context(), kExamples, lengths),
               serve(host, kExamples, lengths).batches);
@@ -305,7 +302,7 @@ TEST(RaggedOnDeviceAuto, EachRecordIsUsed) {
     const BufferOptions options = of_lengths_auto(16, 7, 2000);
     const LengthsOf lengths = some_lengths(20, seed);
     const Simulation simulation(seed);
-    Core buffer(options, simulation.context(), kernels(), no_stages(), 300);
+    Core buffer(options, simulation.context(), simulated::kernels(), no_stages(), 300);
     Ids uses(200);
     for (const Ids& batch : serve_on_device(buffer, simulation.context(), uses.size(),
                                             lengths, kAll, seed != 1))
@@ -321,7 +318,7 @@ TEST(RaggedOnDeviceAuto, MemoryThatIsRefusedLosesNothing) {
   const LengthsOf lengths = some_lengths(20, 1);
   for (int nth = 1; nth < 20; ++nth) {
     const Simulation simulation(1);
-    Core buffer(options, simulation.context(), kernels(), no_stages(), 300);
+    Core buffer(options, simulation.context(), simulated::kernels(), no_stages(), 300);
     Drawn drawn(buffer, simulation.context());
     simulated::echobuf_simulated_fail("cuMemAlloc_v2", nth, cuda::kErrorOutOfMemory);
     Ids uses(24);
@@ -351,7 +348,7 @@ TEST(RaggedOnDevice, MemoryOfAnotherSizeDrawsNothing) {
   const BufferOptions options = of_lengths(4, 2, {1, 1}, 1000);
   const LengthsOf lengths = [](std::uint64_t id) { return Lengths{id, 1}; };
   const Simulation simulation(0);
-  Core buffer(options, simulation.context(), kernels());
+  Core buffer(options, simulation.context(), simulated::kernels());
   produce(buffer, 4, lengths);
   RowsTarget target;
   ASSERT_EQ(buffer.next_rows(target, Deadline::max()), Status::kResize);

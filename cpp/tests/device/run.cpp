@@ -254,11 +254,8 @@ Outcome with_device(const Plan& plan, Change change, const Script& script) {
     }
     const auto context = std::make_shared<const cuda::DeviceContext>(driver, 0);
     const cuda::DeviceContext::Scope scope(*context);
-    DeviceBuffer buffer(
-        plan.options, context,
-        cuda::Kernels{simulated::draw_function(), simulated::draw_planned_function(),
-                      simulated::draw_partners_function(), simulated::plan_function()},
-        stage_kernels(plan.options));
+    DeviceBuffer buffer(plan.options, context, simulated::kernels(),
+                        stage_kernels(plan.options));
     script(buffer, *driver);
     outcome.error = buffer.backend().error();
   } catch (const cuda::Error& error) {

@@ -54,7 +54,7 @@ struct Outcome {
 /// Changes calls of the driver before the buffer is made; null for none.
 using Change = void (*)(cuda::Driver::Calls& calls);
 
-using DeviceBuffer = BasicBuffer<cuda::CudaBackend>;
+using DeviceBuffer = BasicBuffer<cuda::DeviceBackend>;
 
 /// Calls of a buffer on the simulated device; the buffer is gone afterwards.
 using Script = std::function<void(DeviceBuffer& buffer, const cuda::Driver& driver)>;

@@ -6,12 +6,12 @@
 
 #include <cstdint>
 
-#include "echobuf/cuda/staged_payload_ring.hpp"
+#include "echobuf/cuda/staged_ring.hpp"
 #include "ring_world.hpp"
 
 namespace echobuf::model {
 
-/// Thread 0 puts, as PutPath does; 1 sends, as BasicUploader does, and copies
+/// Thread 0 puts, as PutPath does; 1 sends, as Uploader does, and copies
 /// from staging to the window by itself. Every slot and every unit of the payload is
 /// written and read, in staging and in the window.
 class PutThroughStaging {
@@ -110,7 +110,7 @@ class PutThroughStaging {
   static constexpr std::uint64_t kMostOfRun = 2;
 
   const RingPlan plan_;
-  cuda::StagedPayloadRing ring_;
+  cuda::StagedRing ring_;
   std::uint64_t* const starts_;        // of the payload, by the window's slot
   std::uint64_t* const staged_slots_;  // what the uploader reads
   std::uint64_t* const staged_;

@@ -16,7 +16,7 @@ from echobuf.field import Field, as_example, check_dtype, is_ragged
 from echobuf.out import Array
 from echobuf.spec import Spec, as_array, of_all_leaves
 
-Core = _core.Buffer | _core.DeviceBuffer | _core.RaggedDeviceBuffer | _core.SharedRing
+Core = _core.Buffer | _core.DeviceBuffer | _core.SharedRing
 CheckSizes = Callable[[list[Any], bool], None]
 
 

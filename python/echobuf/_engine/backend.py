@@ -9,7 +9,7 @@ from echobuf import _core
 from echobuf.errors import CapacityError, DeviceError
 from echobuf.out import RaggedOut
 
-AnyCore = _core.Buffer | _core.DeviceBuffer | _core.RaggedDeviceBuffer
+AnyCore = _core.Buffer | _core.DeviceBuffer
 """A native buffer."""
 
 

@@ -153,7 +153,7 @@ class HostBackend:
         ]
         memory, ids = memory_of(
             self._drawn,
-            layout,
+            layout.rows,
             [array.ctypes.data for array in drawn],
             packs=self._options.packs,
         )
@@ -238,14 +238,6 @@ def make_backend(
     )
     if options.device == "cpu":
         return HostBackend(spec, output, options, core_options)
-    if options.packs:
-        from echobuf.cuda.packed_backend import PackedCudaBackend
-
-        return PackedCudaBackend(spec, output, options, core_options)
-    if spec.is_ragged:
-        from echobuf.cuda.ragged_backend import RaggedCudaBackend
-
-        return RaggedCudaBackend(spec, output, options, core_options)
     from echobuf.cuda.backend import CudaBackend
 
     return CudaBackend(spec, output, options, core_options)

@@ -203,7 +203,6 @@ class Producing(Parts):
     def _check_sizes(self, arrays: list[Any], stacked: bool) -> None:
         """Raise for an example larger than a segment's share, or than a row."""
         if self._spec.is_ragged:
-            assert not isinstance(self._core, _core.DeviceBuffer)
             share = self._core.share_bytes
             ragged.check_sizes(
                 arrays, self._spec, self._options, stacked=stacked, share=share

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -11,13 +12,16 @@ from echobuf import _core, capacity
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.codegen import stage_source
 from echobuf.cuda.device import device_error, fork_error, is_out_of_memory, open_device
-from echobuf.errors import CapacityError, DeviceError
-from echobuf.field import core_leaf
+from echobuf.cuda.rows_arrays import NO_MEMORY, Memory, RowsArrays
+from echobuf.errors import CapacityError, DeviceError, OptionError
+from echobuf.field import core_leaf, is_ragged
 from echobuf.options import Options
-from echobuf.out import RaggedOut
+from echobuf.out import Layout, RaggedOut
 from echobuf.output_spec import OutputSpec
 from echobuf.resources import enough_threads
 from echobuf.spec import Spec
+
+_SHAPES = 64  # of the caller's arrays, whose checks are made once
 
 Convert = Callable[[list[Any], int], list[Any]]
 """Converts leaves, which were drawn on the stream with this handle, to a batch's."""
@@ -25,6 +29,9 @@ Convert = Callable[[list[Any], int], list[Any]]
 
 class CudaBackend:
     """A window in device memory; batches are drawn on the caller's current stream.
+
+    Where examples have ragged leaves, the core says how large the next batch is; then
+    arrays of that size are allocated, and it is drawn into these.
 
     Args:
         spec: of one example, or of one whole batch.
@@ -41,10 +48,6 @@ class CudaBackend:
         CapacityError: the window does not fit its memory, or `max_bytes`.
     """
 
-    buffer_class: type[_core.DeviceBuffer | _core.RaggedDeviceBuffer] = (
-        _core.DeviceBuffer
-    )
-
     def __init__(
         self,
         spec: Spec,
@@ -54,19 +57,28 @@ class CudaBackend:
     ) -> None:
         self._options = options
         self._device = open_device(options.device)
-        self._needs = self.buffer_class.needs(core_options)
+        self._needs = _core.DeviceBuffer.needs(core_options)
         self._check_capacity(core_options)
         kernels = self._device.kernels()
         plans = [
             plan or rows
             for (_, plan), rows in zip(output.plans, output.rows, strict=True)
         ]
-        self._computes = any(plan is not None for plan in plans)
         self._source = stage_source(plans, listed=spec.is_ragged)
         self._stages = self._device.stages(self._source)  # keeps them loaded
         self._spec = output.drawn
         self._finished_spec = output.spec
         self._lead = () if options.whole_batches else (options.batch_size,)
+        self._full = (self._lead + self._spec.fields[0].shape)[0]
+        self._rows: RowsArrays | None = None
+        self._arrays_of_batch = self._spec, self._lead
+        if spec.is_ragged:
+            self._rows = RowsArrays(self._spec, options)
+            self._arrays_of_batch = self._rows.spec, ()
+        self._arrays: Arrays = self._device.arrays(*self._arrays_of_batch)
+        self._arrays_of_out: OrderedDict[tuple[int, ...], Arrays] = OrderedDict()
+        self._why_no_graph = _why_no_graph(options, spec, plans)
+        self._captured: list[int] = []  # rows that captured leaves have room for
         self._replayed_on: Any = None
         self._convert: Convert | None = None
         self.ragged_out = RaggedOut(output.spec, options)
@@ -75,39 +87,24 @@ class CudaBackend:
         )
         with enough_threads("a buffer on a device", "close other buffers"):
             try:
-                self.core = self._make_core(leaves, drawn, core_options, kernels)
+                self.core = _core.DeviceBuffer(
+                    leaves,
+                    drawn,
+                    core_options,
+                    self._device.core,
+                    kernels,
+                    self._stages.handles,
+                )
             except (MemoryError, _core.CudaError) as error:
                 raise self._refusal(error) from None
         self._device.add(self.core)
 
-    def _make_core(
-        self,
-        leaves: list[Any],
-        drawn: list[Any],
-        core_options: _core.BufferOptions,
-        kernels: dict[str, int],
-    ) -> _core.DeviceBuffer | _core.RaggedDeviceBuffer:
-        """Return the native buffer, and lay out the arrays of batches."""
-        self._full = (self._lead + self._spec.fields[0].shape)[0]
-        self._arrays: Arrays = self._device.arrays(self._spec, self._lead)
-        return _core.DeviceBuffer(
-            leaves,
-            drawn,
-            core_options,
-            self._device.core,
-            kernels,
-            self._stages.handles,
-        )
-
     def _check_capacity(self, core_options: _core.BufferOptions) -> None:
-        try:
-            free, _ = self._device.core.memory()
-        except _core.CudaError as error:
-            raise device_error(self._device.name, error) from None
+        free, _ = self._ask(self._device.core.memory)
         capacity.check_device_capacity(
             self._needs, self._options, free, self._device.name
         )
-        self._staging_bytes = self.buffer_class.staging_bytes(core_options)
+        self._staging_bytes = _core.DeviceBuffer.staging_bytes(core_options)
         capacity.check_pinned(self._staging_bytes, self._options)
 
     def _refusal(self, error: Exception) -> DeviceError | CapacityError:
@@ -128,7 +125,19 @@ class CudaBackend:
         Args:
             dtypes: torch's, of the leaves; None where it is the spec's.
         """
-        self._arrays = self._device.tensors(self._spec, self._lead, dtypes)
+        if self._rows is not None:
+            dtypes = self._rows.of_each(dtypes, None, None)
+        self._arrays = self._device.tensors(*self._arrays_of_batch, dtypes)
+
+    def use_maker(self, make: Callable[..., Any], sources: list[int]) -> None:
+        """Make ragged leaves by `make(values, index)` from now on.
+
+        Args:
+            make: makes a leaf.
+            sources: which leaf of the records each is made from.
+        """
+        assert self._rows is not None
+        self._rows.use_maker(make, sources)
 
     @property
     def ordinal(self) -> int:
@@ -149,8 +158,10 @@ class CudaBackend:
         """Return the leaves of the next batch, valid on `stream`; or a code."""
         self._check_process()
         handle = self._arrays.stream(stream)
+        if self._rows is not None:
+            return self._next_rows(self._rows, handle, timeout)
         leaves, addresses = self._allocate(self._arrays.empty, handle)
-        count = self._draw(addresses, handle, timeout)
+        count: int = self._ask(self.core.next_at, addresses, handle, timeout)
         if count < 0:
             return -count
         self._arrays.finish(leaves, leaves, count, handle)
@@ -158,21 +169,82 @@ class CudaBackend:
             leaves = [leaf[:count] for leaf in leaves]
         return leaves if self._convert is None else self._convert(leaves, handle)
 
+    def _next_rows(
+        self, of_batch: RowsArrays, stream: int, timeout: float | None
+    ) -> list[Any] | int:
+        memory, count = NO_MEMORY, 0
+        while True:
+            code, count, rows = self._draw_rows(memory, count, stream, timeout)
+            if code == 0:
+                break
+            if code == _core.CAPTURING:
+                raise OptionError(
+                    "`out` is None, and the stream is being captured: replays would "
+                    "write into arrays whose memory may be another's by then. Give "
+                    "contiguous arrays with room for the longest batch, which live as "
+                    "long as the graph."
+                )
+            if code != _core.RESIZE:
+                return code
+            shapes = of_batch.shapes(count, rows)
+            arrays, addresses = self._allocate(self._arrays.empty, stream, shapes)
+            memory = of_batch.memory(rows, addresses)
+        self._arrays.finish(arrays, arrays, count, stream)
+        if self._convert is not None:
+            arrays = self._convert(arrays, stream)
+        return of_batch.join(arrays)
+
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
-        """Draw the next batch into the caller's arrays.
+        """Draw the next batch into the caller's arrays, or into a graph.
 
         Returns:
             The length of the batch, or minus a code.
 
         Raises:
-            SpecError: names the leaf that does not fit.
+            SpecError: names the leaf that does not fit, or has too little room.
+            OptionError: such batches cannot be captured.
         """
         self._check_process()
+        if self._rows is not None:
+            return self._next_rows_into(self._rows, leaves, timeout, stream)
         drawn, addresses, handle = self._allocate(self._arrays.out, leaves, stream)
-        count = self._draw(addresses, handle, timeout)
+        count: int = self._ask(self.core.next_at, addresses, handle, timeout)
         if count >= 0:
             self._arrays.finish(leaves, drawn, count, handle)
         return count
+
+    def _next_rows_into(
+        self,
+        of_batch: RowsArrays,
+        leaves: list[Any],
+        timeout: float | None,
+        stream: Any,
+    ) -> int:
+        parts, layout = self.ragged_out.take_apart(leaves)
+        arrays = self._arrays_for(layout)
+        drawn, addresses, handle = self._allocate(arrays.out, parts, stream)
+        if self._why_no_graph and self.is_capturing(handle):
+            raise OptionError(
+                f"the stream is being captured, and {self._why_no_graph}."
+            )
+        memory = of_batch.memory(layout.rows, addresses)
+        code, count, needed = self._draw_rows(memory, 0, handle, timeout, layout)
+        if code == _core.RESIZE:
+            raise self.ragged_out.refusal(layout, needed, count)
+        if code:
+            return -code
+        arrays.finish(parts, drawn, layout.valid(count), handle)
+        return count
+
+    def _arrays_for(self, layout: Layout) -> Arrays:
+        """Return the checks of the caller's arrays, and others in their place."""
+        key = (layout.room, *layout.rows)
+        arrays = self._arrays_of_out.get(key)
+        if arrays is None:
+            arrays = self._arrays_of_out[key] = self._device.arrays(layout.spec, ())
+            while len(self._arrays_of_out) > _SHAPES:
+                self._arrays_of_out.popitem(last=False)
+        return arrays
 
     def copier(self, leaves: list[Any], stream: Any) -> Callable[[list[Any]], int]:
         """Return a function that copies a finished batch into the caller's arrays.
@@ -194,14 +266,27 @@ class CudaBackend:
         return copy
 
     def before_replay(self, stream: Any, timeout: float | None) -> int:
-        """Prepare the next batch for a replay on `stream`; return 0, or a code."""
+        """Prepare the next batch for a replay on `stream`; return 0, or a code.
+
+        Raises:
+            SpecError: the batch is larger than what was captured.
+            OptionError: such batches cannot be captured.
+        """
         self._check_process()
+        if self._why_no_graph:
+            raise OptionError(
+                f"`before_replay` is for draws in a graph, and {self._why_no_graph}."
+            )
         handle = self._arrays.stream(stream)
-        try:
-            assert isinstance(self.core, _core.DeviceBuffer)
-            code = -self.core.before_replay(handle, timeout)
-        except _core.CudaError as error:
-            raise device_error(self._device.name, error) from None
+        needed: list[int] = []
+        if self._rows is None:
+            code: int = self._ask(self.core.before_replay, handle, timeout)
+        else:
+            code, needed = self._ask(
+                self.core.before_replay_rows, self._captured, handle, timeout
+            )
+        if code == _core.RESIZE:
+            raise self.ragged_out.refusal_of_replay(self._captured, needed)
         if code == 0:
             self._replayed_on = stream  # alive until the next replay
         return code
@@ -210,15 +295,32 @@ class CudaBackend:
         """Return whether `stream`, or the current one, is being captured."""
         self._check_process()
         handle = self._arrays.stream(stream)
-        try:
-            return self._device.core.is_capturing(handle)
-        except _core.CudaError as error:
-            raise device_error(self._device.name, error) from None
+        capturing: bool = self._ask(self._device.core.is_capturing, handle)
+        return capturing
 
-    def _draw(self, addresses: list[int], stream: int, timeout: float | None) -> int:
-        assert isinstance(self.core, _core.DeviceBuffer)
+    def _draw_rows(
+        self,
+        memory: Memory,
+        count: int,
+        stream: int,
+        timeout: float | None,
+        out: Layout | None = None,
+    ) -> tuple[int, int, list[int]]:
+        """Return a code, and the records and the rows of the next batch."""
+        room = 0 if out is None else out.room
+        code, count, rows, captured = self._ask(
+            self.core.next_rows, *memory, count, room, stream, timeout
+        )
+        if captured and out is not None:
+            bounds = self._captured or out.rows
+            # Of several graphs any may be replayed.
+            self._captured = [*map(min, bounds, out.rows)]
+        return code, count, rows
+
+    def _ask(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what `call` of the core returns."""
         try:
-            return self.core.next_at(addresses, stream, timeout)
+            return call(*arguments)
         except _core.CudaError as error:
             raise device_error(self._device.name, error) from None
 
@@ -264,7 +366,27 @@ class CudaBackend:
         )
 
     def _batch_bytes(self) -> int:
-        size: int = sum(
-            math.prod(field.shape) * field.dtype.itemsize for field in self._spec.fields
+        fixed: int = sum(
+            math.prod(field.shape) * field.dtype.itemsize
+            for field in self._spec.fields
+            if not is_ragged(field)
         )
-        return math.prod(self._lead) * size
+        # Of rows what it is on average: the payload of the window for its records.
+        rows = self._needs[4] * self._options.batch_size // self._options.window
+        return rows + math.prod(self._lead) * fixed
+
+
+def _why_no_graph(options: Options, spec: Spec, plans: list[Any]) -> str:
+    """Return why draws cannot be captured; "" if they can."""
+    if options.max_rows is not None:
+        return (
+            "with `max_rows` batches differ in their number of examples; give "
+            "`batch_size` in its place"
+        )
+    if spec.is_ragged and not options.packs and any(plan is not None for plan in plans):
+        return (
+            "`transform` has chains, which graphs of ragged leaves do not have yet; "
+            "draw with `next_batch` outside the graph, and copy the batch to where the "
+            "graph reads it, or use `pack_to`"
+        )
+    return ""

@@ -125,7 +125,7 @@ class CupyDevice:
             except self._compile_errors() as error:
                 raise self._cannot_compile(error) from error
 
-    def add(self, buffer: _core.DeviceBuffer | _core.RaggedDeviceBuffer) -> None:
+    def add(self, buffer: _core.DeviceBuffer) -> None:
         """Do nothing: the native buffer itself keeps the device alive."""
 
     def arrays(self, spec: Spec, lead: tuple[int, ...]) -> CupyArrays:

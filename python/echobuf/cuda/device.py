@@ -49,7 +49,7 @@ class Device(Protocol):
     pid: int
     gone: str | None
 
-    def add(self, buffer: _core.DeviceBuffer | _core.RaggedDeviceBuffer) -> None:
+    def add(self, buffer: _core.DeviceBuffer) -> None:
         """Register a buffer that was made on the device."""
 
     def kernels(self) -> dict[str, int]:

@@ -45,13 +45,11 @@ class SimulatedDevice:
         self.pid = os.getpid()
         self.gone: str | None = None
         self.core = _core.Device(str(library_path()), ordinal)
-        self._buffers: weakref.WeakSet[
-            _core.DeviceBuffer | _core.RaggedDeviceBuffer
-        ] = weakref.WeakSet()
+        self._buffers: weakref.WeakSet[_core.DeviceBuffer] = weakref.WeakSet()
         self._default = driver().make_stream(ordinal)
         self._current = threading.local()
 
-    def add(self, buffer: _core.DeviceBuffer | _core.RaggedDeviceBuffer) -> None:
+    def add(self, buffer: _core.DeviceBuffer) -> None:
         """Register a buffer, which ends with the device."""
         self._buffers.add(buffer)
 

@@ -134,7 +134,7 @@ def misfit_error(buffer: LoaderBuffer, reader: _core.RingReader) -> EchobufError
     """Return the error for an example that the job's options do not allow."""
     kind, size = reader.misfit()
     if kind == _core.MISFIT_SHARE:
-        share: int = buffer.core.share_bytes  # type: ignore[union-attr]
+        share: int = buffer.core.share_bytes
         cause = ragged.record_too_large("it", size, share, buffer.options)
         error = UpstreamError(
             f"an example of the server is too large for this job: {message(cause)}"

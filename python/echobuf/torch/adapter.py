@@ -276,9 +276,6 @@ class TorchAdapter(Adapter):
         else:
             buffer.backend.use_tensors(dtypes)
             if self.nested:
-                from echobuf.cuda.ragged_backend import RaggedCudaBackend
-
-                assert isinstance(buffer.backend, RaggedCudaBackend)
                 # Equal lengths are not looked for: that would wait for the device.
                 sources = [source for source, _ in buffer.output.plans]
                 make = torch.nested.nested_tensor_from_jagged

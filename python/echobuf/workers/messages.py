@@ -51,7 +51,7 @@ class RaggedConfig:
         sizes = core.sizes()
         if sizes is None:
             return None
-        share: int = buffer.core.share_bytes  # type: ignore[union-attr]
+        share: int = buffer.core.share_bytes
         # Workers draw nothing, and a Lambda need not be one that can be pickled.
         return cls(buffer.options.replaced(transform=None), sizes, share)
 

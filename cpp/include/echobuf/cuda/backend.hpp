@@ -2,7 +2,6 @@
 // memory.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,18 +10,19 @@
 #include <utility>
 #include <vector>
 
+#include "echobuf/buffer/payload_measure.hpp"
 #include "echobuf/buffer/put_path.hpp"
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/cuda/device_drawer.hpp"
-#include "echobuf/cuda/device_infos.hpp"
-#include "echobuf/cuda/draw.hpp"
+#include "echobuf/cuda/device_packing.hpp"
 #include "echobuf/cuda/handles.hpp"
-#include "echobuf/cuda/plan.hpp"
-#include "echobuf/cuda/replay.hpp"
+#include "echobuf/cuda/kernels.hpp"
+#include "echobuf/cuda/stage_launches.hpp"
 #include "echobuf/cuda/staged_ring.hpp"
 #include "echobuf/cuda/staging.hpp"
-#include "echobuf/cuda/transformed_leaves.hpp"
 #include "echobuf/cuda/uploader.hpp"
+#include "echobuf/draw/batch_layout.hpp"
+#include "echobuf/draw/rows_counts.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/record.hpp"
@@ -30,42 +30,12 @@
 
 namespace echobuf::cuda {
 
-/// At most one segment, and at most so many bytes, if that is a record.
-inline std::uint64_t staging_slots(const BufferOptions& options,
-                                   const RecordLayout& record) {
-  return std::clamp<std::uint64_t>(kStagingBytes / record.stride(), 1,
-                                   largest_segment(options));
-}
+/// Of the payload, behind the slots.
+inline constexpr std::size_t kPayloadAlignment = 256;
 
-/// The workspace: the plan, behind it the holding area, and behind that the plans'
-/// memory.
-inline constexpr std::size_t kWorkspaceAlignment = 256;
-
-struct WorkspaceLayout {
-  std::size_t holding;
-  std::size_t transformed;
-  std::size_t bytes;
-
-  WorkspaceLayout(const BufferOptions& options, const RecordLayout& record,
-                  const BatchLayout& batch)
-      : holding(round_up(DrawPlan::bytes(most_parts(options)), kWorkspaceAlignment)) {
-    const bool cut = (options.automatic || options.expires()) && options.batch_size > 1;
-    const std::size_t slots =
-        cut ? options.batch_size * (batch.partner_operation() ? 2 : 1) : 0;
-    transformed =
-        holding + round_up(size_product(slots, record.stride()), kWorkspaceAlignment);
-    bytes = transformed + transformed_memory(batch, largest_rows(options)).bytes();
-  }
-
-  /// Rows of a batch at most.
-  static std::size_t largest_rows(const BufferOptions& options) {
-    if (!options.ragged) return options.batch_size;
-    return options.fields.empty() ? 0 : options.fields[0].rows;
-  }
-};
-
-/// Everything is allocated here; what was, when something is refused, is given back.
-struct CudaBackend {
+/// Everything but the memory of batches of rows that wait in the middle is allocated
+/// here; what was, when something is refused, is given back.
+struct DeviceBackend {
   using Ring = StagedRing;
   using Store = Staging;
   using PutPath = echobuf::PutPath<Ring, Store>;
@@ -79,52 +49,42 @@ struct CudaBackend {
     return options;
   }
 
-  /// Throws Error, std::bad_alloc.
-  CudaBackend(const BufferOptions& options, const SharedContext& context,
-              const Kernels& kernels, const std::vector<StageKernels>& stages = {})
-      : kernels_(kernels),
-        batch_size_(options.batch_size),
-        record_(options.fields, options.ragged),
+  /// `staging_bytes`: see StagingSize. Throws Error, std::bad_alloc.
+  DeviceBackend(const BufferOptions& options, SharedContext context,
+                const Kernels& kernels, std::vector<StageKernels> stages = {},
+                std::size_t staging_bytes = kStagingBytes)
+      : context_(std::move(context)),
+        kernels_(kernels),
+        stages_(std::move(stages)),
+        measure(options),
+        record_(record_of(options)),
         capacity_(capacity(options)),
-        ring(capacity_, staging_slots(options, record_), options.borrowed.get()),
-        window_(make_device_memory(context, size_product(capacity_, record_.stride()))),
-        store(make_staging(context, options, record_, capacity_)),
+        staging_(StagingSize::of(options, record_, measure, staging_bytes)),
+        ring(make_ring(options)),
+        window_(
+            make_device_memory(context_, window_bytes(record_, capacity_, measure))),
+        store(make_staging(options)),
         batch(record_, options.leaves, options.batch_size),
-        workspace_layout_(options, record_, batch),
-        infos_bytes_(infos_bytes(options)),
-        workspace_(make_device_memory(context, workspace_layout_.bytes)),
-        uploader_(std::make_unique<Uploader>(
-            context, ring, store, Staging::Window{window_->get(), capacity_})),
-        transformed_(context, record_, batch, WorkspaceLayout::largest_rows(options),
-                     stages, workspace_->get() + workspace_layout_.transformed),
         versions_(options.keeps_versions() ? capacity_ + store.slots() : 0),
-        infos_(infos_bytes_ > 0
-                   ? std::make_unique<DeviceInfos>(
-                         options, context, batch,
-                         WorkspaceLayout::largest_rows(options), *uploader_)
-                   : nullptr),
-        replay_(std::make_unique<Replay>(*uploader_)) {
-    uploader_->prepare([this](StreamHandle stream) { draw().erase(stream); });
-  }
+        uploader_(std::make_unique<Uploader>(context_, ring, store, on_device())) {}
 
-  /// The window and one segment: where a fractional factor wants more, staging has it.
-  static std::uint64_t capacity(const BufferOptions& options) {
-    return options.window + largest_segment(options);
-  }
-
-  /// Returns the memory that is allocated here: the workspace is for one batch.
+  /// The memory that is allocated here: a drawer's own is for one batch.
   static BufferNeeds needs(const BufferOptions& options) {
-    const RecordLayout record(options.fields, options.ragged);
+    const PayloadMeasure measure(options);
+    const RecordLayout record = record_of(options);
     const BatchLayout batch(record, options.leaves, options.batch_size);
     return {capacity(options), record.stride(), 1,
-            WorkspaceLayout(options, record, batch).bytes + infos_bytes(options)};
+            options.lengths.packs() ? DevicePacking::own_bytes(options, batch)
+                                    : DeviceDrawer::own_bytes(options, record, batch),
+            options.lengths.any() ? measure.size.bytes() + kPayloadAlignment : 0};
   }
 
   std::unique_ptr<Drawer> drawer(const BufferOptions& options) {
-    return std::make_unique<DeviceDrawer>(options, ring, draw(), *replay_, versions_);
+    if (options.lengths.packs()) return make_drawer<DevicePacking>(options);
+    return make_drawer<DeviceDrawer>(options);
   }
 
-  PutPath put_path() { return {ring, store, 0, &versions_}; }
+  PutPath put_path() { return {ring, store, measure.most, &versions_}; }
 
   /// Begins to upload. `broken` is called when that has come to an end by itself.
   void start(const std::function<void()>& broken) { uploader_->start(broken); }
@@ -134,38 +94,87 @@ struct CudaBackend {
   bool is_drawing() const { return uploader_->is_drawing(); }
   void notice_loss() { uploader_->notice_loss(); }
 
-  std::size_t bytes() const {
-    return store.bytes() + echobuf::Ring::bytes(store.slots(), false) +
-           versions_.bytes();
-  }
+  std::size_t bytes() const { return store.bytes() + ring.bytes() + versions_.bytes(); }
   std::size_t device_bytes() const {
-    return capacity_ * record_.stride() + workspace_layout_.bytes + infos_bytes_;
+    return window_bytes(record_, capacity_, measure) + bytes_of_drawer_();
+  }
+  /// Of pinned memory.
+  static std::size_t staging_bytes(const BufferOptions& options) {
+    const PayloadMeasure measure(options);
+    const RecordLayout record = record_of(options);
+    const auto size = StagingSize::of(options, record, measure, kStagingBytes);
+    return size.slots * record.stride() + size_product(size.units, measure.size.unit);
+  }
+
+  /// What is known of the rows beside that.
+  void describe(BufferStats& stats) {
+    if (const RowsTable* const table = store.table())
+      describe_payload(stats, ring.claims(), measure, counts_, table->fields().size());
   }
 
  private:
-  static Staging make_staging(const SharedContext& context,
-                              const BufferOptions& options, const RecordLayout& record,
-                              std::uint64_t capacity) {
-    if (options.borrowed) return {context, record, *options.borrowed};
-    const std::uint64_t slots = staging_slots(options, record);
-    return {context, record, slots, capacity + slots, options.shared};
+  template <class DrawerOf>
+  std::unique_ptr<Drawer> make_drawer(const BufferOptions& options) {
+    const WindowRows rows{store.table(), measure.share, measure.most, &counts_};
+    auto drawer =
+        std::make_unique<DrawerOf>(options, ring, store, rows, versions_, context_,
+                                   batch, *uploader_, on_device(), kernels_, stages_);
+    uploader_->prepare([&](StreamHandle stream) { drawer->erase(stream); });
+    bytes_of_drawer_ = [made = drawer.get()] { return made->device_bytes(); };
+    return drawer;
   }
 
-  static std::size_t infos_bytes(const BufferOptions& options) {
-    return DeviceInfos::device_bytes(options, WorkspaceLayout::largest_rows(options));
+  /// Slots of the window and, if records have rows, of all that are on their way. Else
+  /// of one segment beside the window: where a fractional factor wants more, staging
+  /// has it.
+  static std::uint64_t capacity(const BufferOptions& options) {
+    if (options.lengths.any()) return ring_capacity(options);
+    return options.window + largest_segment(options);
   }
 
-  DeviceDraw draw() const {
-    const Workspace workspace{workspace_->get(),
-                              workspace_->get() + workspace_layout_.holding};
-    return {store,     batch,    *uploader_,   window_->get(), capacity_,
-            workspace, kernels_, transformed_, batch_size_,    infos_.get()};
+  /// Up to where the payload begins, if there is one.
+  static std::size_t slots_bytes(const RecordLayout& record, std::uint64_t capacity,
+                                 const PayloadMeasure& measure) {
+    const std::size_t bytes = size_product(capacity, record.stride());
+    return measure.size.units > 0 ? round_up(bytes, kPayloadAlignment) : bytes;
+  }
+  static std::size_t window_bytes(const RecordLayout& record, std::uint64_t capacity,
+                                  const PayloadMeasure& measure) {
+    return slots_bytes(record, capacity, measure) + measure.size.bytes();
   }
 
+  StagedRing make_ring(const BufferOptions& options) const {
+    if (options.lengths.any())
+      return {capacity_, measure.size.units, staging_.slots, staging_.units};
+    return {capacity_, staging_.slots, options.borrowed.get()};
+  }
+  Staging make_staging(const BufferOptions& options) const {
+    const LengthOptions& lengths = options.lengths;
+    if (lengths.any())
+      return {context_, record_,        capacity_,       measure.size,
+              staging_, lengths.fields, lengths.examples};
+    if (options.borrowed) return {context_, record_, *options.borrowed};
+    return {context_, record_, staging_.slots, capacity_ + staging_.slots,
+            options.shared};
+  }
+
+  Staging::Window on_device() {
+    const Address slots = window_->get();
+    return {slots, capacity_, slots + slots_bytes(record_, capacity_, measure),
+            &ring.claims()};
+  }
+
+  const SharedContext context_;
   const Kernels kernels_;
-  const std::uint64_t batch_size_;
+  const std::vector<StageKernels> stages_;
+
+ public:
+  const PayloadMeasure measure;
+
+ private:
   const RecordLayout record_;
   const std::uint64_t capacity_;
+  const StagingSize staging_;
 
  public:
   Ring ring;
@@ -178,14 +187,11 @@ struct CudaBackend {
   const BatchLayout batch;
 
  private:
-  const WorkspaceLayout workspace_layout_;
-  const std::size_t infos_bytes_;
-  const std::unique_ptr<DeviceMemory> workspace_;
-  const std::unique_ptr<Uploader> uploader_;
-  const DeviceTransformedLeaves transformed_;
   Versions versions_;
-  const std::unique_ptr<DeviceInfos> infos_;  // null: draws want none
-  const std::unique_ptr<Replay> replay_;      // goes first: it waits
+  const std::unique_ptr<Uploader> uploader_;
+  RowsCounts counts_;
+  std::function<std::size_t()>
+      bytes_of_drawer_;  // the buffer's, which ends before this
 };
 
 }  // namespace echobuf::cuda

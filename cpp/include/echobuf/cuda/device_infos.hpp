@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/draw_table.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/draw/batch_layout.hpp"
@@ -43,19 +42,13 @@ class DeviceInfos {
  public:
   /// `rows`: of a batch at most.
   DeviceInfos(const BufferOptions& options, const SharedContext& context,
-              const BatchLayout& batch, std::size_t rows, DrawOrder& order)
+              const BatchLayout& batch, std::size_t rows)
       : context_(context),
-        order_(order),
         batch_(batch),
         has_uses_(options.echoes),
         at_(options, rows),
         table_(context, at_.words, copies(at_.words)),
         captured_(context, at_.words, copies(at_.words)) {}
-
-  /// Waits for the last draw, which reads the table.
-  ~DeviceInfos() { order_.await_draws(); }
-  DeviceInfos(const DeviceInfos&) = delete;
-  DeviceInfos& operator=(const DeviceInfos&) = delete;
 
   /// 0, where draws want none.
   static std::size_t device_bytes(const BufferOptions& options, std::size_t rows) {
@@ -132,7 +125,6 @@ class DeviceInfos {
   }
 
   const SharedContext context_;
-  DrawOrder& order_;
   const BatchLayout& batch_;
   const bool has_uses_;
   const InfoColumns at_;

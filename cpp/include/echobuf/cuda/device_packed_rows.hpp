@@ -83,7 +83,7 @@ class DevicePackedRows {
   DevicePackedRows(const SharedContext& context, const Staging& staging,
                    const BatchLayout& batch, const BufferOptions& options,
                    DrawOrder& order, const Staging::Window& window,
-                   const RowsKernels& kernels, const std::vector<StageKernels>& stages,
+                   const Kernels& kernels, const std::vector<StageKernels>& stages,
                    std::uint64_t records, std::uint64_t blocks)
       : table_(*staging.table()),
         options_(options),

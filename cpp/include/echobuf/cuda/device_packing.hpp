@@ -9,7 +9,7 @@
 #include "echobuf/cuda/device_packed_rows.hpp"
 #include "echobuf/cuda/replay.hpp"
 #include "echobuf/cuda/rows_launch.hpp"
-#include "echobuf/cuda/staged_payload_ring.hpp"
+#include "echobuf/cuda/staged_ring.hpp"
 #include "echobuf/cuda/staging.hpp"
 #include "echobuf/draw/packing.hpp"
 #include "echobuf/draw/part.hpp"
@@ -19,14 +19,13 @@
 
 namespace echobuf::cuda {
 
-class DevicePacking final : public Packing<StagedPayloadRing, DevicePackedRows> {
+class DevicePacking final : public Packing<StagedRing, DevicePackedRows> {
  public:
   /// The rest as DevicePackedRows has it.
-  DevicePacking(const BufferOptions& options, StagedPayloadRing& ring,
-                const Staging& staging, const WindowRows& rows,
-                const Versions& /*none*/, const SharedContext& context,
-                const BatchLayout& batch, DrawOrder& order,
-                const Staging::Window& window, const RowsKernels& kernels,
+  DevicePacking(const BufferOptions& options, StagedRing& ring, const Staging& staging,
+                const WindowRows& rows, const Versions& /*none*/,
+                const SharedContext& context, const BatchLayout& batch,
+                DrawOrder& order, const Staging::Window& window, const Kernels& kernels,
                 const std::vector<StageKernels>& stages)
       : Packing(options, ring, rows, context, staging, batch, options, order, window,
                 kernels, stages, kChunk, most_begun(options.batch_size)),
@@ -75,8 +74,8 @@ class DevicePacking final : public Packing<StagedPayloadRing, DevicePackedRows> 
     order_.settle();
   }
 
-  /// To be called on a stream before the first draw.
-  void prepare(StreamHandle stream) { memory_.erase(stream); }
+  /// To be called on a stream before the first draw: captured copies copy nothing.
+  void erase(StreamHandle stream) { memory_.erase(stream); }
 
   /// Of the tables, and of blocks; by now, and at most.
   std::size_t device_bytes() const { return memory_.device_bytes(); }
@@ -93,7 +92,6 @@ class DevicePacking final : public Packing<StagedPayloadRing, DevicePackedRows> 
   /// Ends the replay before: a graph that is launched without another before_replay()
   /// copies nothing.
   void end_replay() {
-    if (!replay_.expected()) return;
     replay_.finish([this](StreamHandle stream) { memory_.erase(stream); });
   }
 

@@ -1,10 +1,11 @@
-// Draws on the device: what kernels are launched, and behind which events.
+// Draws of records without rows on the device: what kernels are launched, and behind
+// which events.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,139 +13,198 @@
 #include "echobuf/cuda/draw_launch.hpp"
 #include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/kernels.hpp"
 #include "echobuf/cuda/plan.hpp"
 #include "echobuf/cuda/staging.hpp"
 #include "echobuf/cuda/transformed_leaves.hpp"
 #include "echobuf/draw/gather.hpp"
 #include "echobuf/draw/part.hpp"
+#include "echobuf/draw/planner.hpp"
+#include "echobuf/options.hpp"
 #include "echobuf/store/record.hpp"
 
 namespace echobuf::cuda {
 
-/// The kernels of kernels/draw.cu, compiled for the device by Python.
-struct Kernels {
-  FunctionHandle draw;
-  FunctionHandle draw_planned;
-  FunctionHandle draw_partners;
-  FunctionHandle plan;
-};
+inline constexpr std::size_t kWorkspaceAlignment = 256;
 
-/// Device memory beside the window, made once.
-struct Workspace {
-  Address plan;     // what a captured draw draws
-  Address holding;  // where a wait may cut a batch in two: slots for its records, and
-                    // as many for their partners, if they have any
+/// Device memory beside the window: the plan that captured draws draw, behind it the
+/// holding area, and behind that the memory of plans that make leaves. The holding area
+/// is for a batch that a wait may cut in two: slots for its records, and as many for
+/// their partners, if they have any.
+struct WorkspaceLayout {
+  std::size_t holding;
+  std::size_t transformed;
+  std::size_t bytes;
+
+  WorkspaceLayout(const BufferOptions& options, const RecordLayout& record,
+                  const BatchLayout& batch)
+      : holding(round_up(DrawPlan::bytes(most_parts(options)), kWorkspaceAlignment)) {
+    const bool cut = (options.automatic || options.expires()) && options.batch_size > 1;
+    const std::size_t slots =
+        cut ? options.batch_size * (batch.partner_operation() ? 2 : 1) : 0;
+    transformed =
+        holding + round_up(size_product(slots, record.stride()), kWorkspaceAlignment);
+    bytes = transformed + transformed_memory(batch, largest_rows(options)).bytes();
+  }
+
+  /// Rows of a batch at most.
+  static std::size_t largest_rows(const BufferOptions& options) {
+    if (!options.ragged) return options.batch_size;
+    return options.fields.empty() ? 0 : options.fields[0].rows;
+  }
 };
 
 /// Enqueues draws; they are ordered among each other and against uploads by events, so
 /// each may be on another stream. The device's context is the calling thread's.
 class DeviceDraw {
  public:
-  DeviceDraw(const Staging& staging, const BatchLayout& batch, DrawOrder& order,
-             Address window, std::uint64_t capacity, const Workspace& workspace,
-             const Kernels& kernels, const DeviceTransformedLeaves& transformed,
-             std::uint64_t batch_size, DeviceInfos* infos)
+  /// All must outlive it. Throws Error, std::bad_alloc.
+  DeviceDraw(const SharedContext& context, const Staging& staging,
+             const BatchLayout& batch, const BufferOptions& options, DrawOrder& order,
+             const Staging::Window& window, const Kernels& kernels,
+             const std::vector<StageKernels>& stages)
       : staging_(staging),
         batch_(batch),
+        options_(options),
         order_(order),
         window_(window),
-        capacity_(capacity),
-        workspace_(workspace),
         kernels_(kernels),
-        transformed_(transformed),
-        batch_size_(batch_size),
-        infos_(infos),
-        least_blocks_(2 * context().multiprocessors()),
-        copied_(copied_fields(staging.layout(), batch)) {}
+        layout_(options, staging.layout(), batch),
+        workspace_(make_device_memory(context, layout_.bytes)),
+        transformed_(context, staging.layout(), batch,
+                     WorkspaceLayout::largest_rows(options), stages,
+                     workspace_->get() + layout_.transformed),
+        infos_(infos_bytes(options) > 0 ? std::make_unique<DeviceInfos>(
+                                              options, context, batch,
+                                              WorkspaceLayout::largest_rows(options))
+                                        : nullptr),
+        least_blocks_(2 * context->multiprocessors()),
+        copied_(copied_fields(staging.layout(), batch)),
+        plan_(options) {}
 
-  const BatchLayout& batch() const { return batch_; }
-  const DeviceContext& context() const { return order_.context(); }
+  /// Waits for the last draw, which reads the workspace.
+  ~DeviceDraw() { order_.await_draws(); }
+  DeviceDraw(const DeviceDraw&) = delete;
+  DeviceDraw& operator=(const DeviceDraw&) = delete;
 
-  DrawOrder& order() const { return order_; }
+  /// The device memory that it takes.
+  static std::size_t own_bytes(const BufferOptions& options, const RecordLayout& record,
+                               const BatchLayout& batch) {
+    return WorkspaceLayout(options, record, batch).bytes + infos_bytes(options);
+  }
+  std::size_t device_bytes() const { return layout_.bytes + infos_bytes(options_); }
 
-  /// A part of a pass over the records from `window` on.
-  DrawPart part(const Permutation& order, std::uint64_t window, std::uint64_t offset,
-                std::uint64_t count) const {
-    return {.order = order,
-            .slots = window_,
-            .capacity = capacity_,
-            .first = window % capacity_,
-            .row = 0,
-            .offset = static_cast<std::uint32_t>(offset),
-            .count = static_cast<std::uint32_t>(count),
-            .partner = 0};
+  // ---- the batch that is next
+
+  /// Makes parts for the kernels of what is planned, behind what was set apart.
+  void find(const BatchPlan& planned) {
+    const BatchNumber number =
+        apart_ > 0 ? plan_.number()
+                   : BatchNumber{transform::transform_key(options_.seed,
+                                                          planned.parts.front().epoch),
+                                 planned.parts.front().draw,
+                                 {}};
+    plan_.begin(number);
+    if (apart_ > 0) plan_.add(part_apart(), 0);
+    for (const DrawnUse& use : apart_uses_) plan_.add_use(use);
+    for (const DrawnUse& use : planned.uses) plan_.add_use(use);
+    auto slot = planned.slots.begin();
+    for (const PassPart& part : planned.parts) {
+      plan_.add(part.selection ? listed(part.count) : part_of(part), planned.end);
+      for (std::uint64_t i = 0; part.selection && i < part.count; ++i)
+        plan_.add_slot(*slot++);
+      if (record().ragged())
+        length_ = staging_.length(part.window + part.place(part.offset));
+    }
   }
 
-  /// A part of passes that lists its `count` records: see Plan.
-  DrawPart listed(std::uint64_t count) const {
-    DrawPart part{};
-    part.order = Permutation::identity(1);
-    part.slots = window_;
-    part.count = static_cast<std::uint32_t>(count);
-    return part;
+  /// Returns whether it is as large as batches are, and not the last one.
+  bool is_whole() const {
+    return count() == (record().ragged() ? full_length() : options_.batch_size);
   }
-
-  /// The first `count` of the records that are held.
-  DrawPart held(std::uint64_t count) const {
-    DrawPart part{};
-    part.order = Permutation::identity(static_cast<std::uint32_t>(count));
-    part.slots = workspace_.holding;
-    part.capacity = part.count = static_cast<std::uint32_t>(count);
-    if (batch_.partner_operation())
-      part.partner = static_cast<std::uint32_t>(batch_size_);
-    return part;
+  /// Returns whether it fits memory for a whole batch, and says how large it is.
+  bool fits(Target& target) const {
+    target.count = count();
+    return true;
   }
+  bool fits_captured(Target& target) const { return fits(target); }
 
-  /// Draws a batch. `rows`: its length, where records are ragged.
-  void draw(const Plan& plan, const Target& target, std::size_t rows) {
-    const std::size_t count = record().ragged() ? rows : plan.rows();
-    ordered(plan, target.stream, [&] {
-      const BatchNumber number = send_infos(plan, count, false, target.stream);
-      for_launches(plan.parts(), number, [&](DrawParts& parts) {
+  void draw(const Target& target) {
+    order_.ordered(target.stream, plan_.end(), [&] {
+      const BatchNumber number = send_infos(count(), false, target.stream);
+      for_launches(plan_.parts(), number, [&](DrawParts& parts) {
         find_list(parts, false);
         for_fields([&](std::span<const CopiedField> fields) {
           launch(lay_out(record(), parts[0].row, rows_of(parts), target.leaves, fields,
-                         rows, least_blocks_),
+                         length_, least_blocks_),
                  kernels_.draw, parts, target.stream);
         });
         transformed_.make(parts, 0,
-                          transformed_rows(parts[0].row, rows_of(parts), rows),
+                          transformed_rows(parts[0].row, rows_of(parts), length_),
                           target.leaves, target.stream);
       });
-      if (infos_) infos_->copy(target.leaves, count, false, target.stream);
+      if (infos_) infos_->copy(target.leaves, count(), false, target.stream);
       order_.note_draw(target.stream);
     });
   }
 
-  /// Keeps the parts of `plan` from number `first` on as whole records, with their
-  /// partners, since their pass may be over when they are drawn.
-  void hold(const Plan& plan, std::size_t first, StreamHandle stream) {
+  /// Keeps it as whole records, with their partners, since its passes may be over when
+  /// it is drawn: they are the first of the next batch.
+  void set_apart(StreamHandle stream) {
     const auto mix = batch_.partner_operation();
-    const std::size_t area = batch_size_ * record().stride();
-    ordered(plan, stream, [&] {
-      if (!plan.slots().empty()) send_infos(plan, plan.rows(), false, stream);
-      for_launches(plan.parts().subspan(first), plan.number(), [&](DrawParts& parts) {
+    const Address holding = workspace_->get() + layout_.holding;
+    const std::size_t area = options_.batch_size * record().stride();
+    order_.ordered(stream, plan_.end(), [&] {
+      if (!plan_.slots().empty()) send_infos(plan_.rows(), false, stream);
+      const std::size_t first = apart_ > 0 ? 1 : 0;
+      for_launches(plan_.parts().subspan(first), plan_.number(), [&](DrawParts& parts) {
         find_list(parts, false);
         const std::uint64_t row = parts[0].row;
-        launch(lay_out_slots(record(), row, rows_of(parts), workspace_.holding, 0,
-                             least_blocks_),
+        launch(lay_out_slots(record(), row, rows_of(parts), holding, 0, least_blocks_),
                kernels_.draw, parts, stream);
         if (!mix) return;
-        launch(lay_out_slots(record(), row, rows_of(parts), workspace_.holding + area,
-                             *mix, least_blocks_),
+        launch(lay_out_slots(record(), row, rows_of(parts), holding + area, *mix,
+                             least_blocks_),
                kernels_.draw_partners, parts, stream);
       });
       order_.note_draw(stream);
     });
+    apart_ = plan_.rows();
+    apart_uses_ = plan_.uses();
+  }
+  /// What was set apart is drawn, or given up.
+  void forget_apart() {
+    apart_ = 0;
+    apart_uses_.clear();
   }
 
-  /// Makes `plan` what captured draws draw. What reads its slots comes later, on the
-  /// same stream; that is for the caller to note. `rows`: see draw().
-  void write(const Plan& plan, std::size_t rows, StreamHandle stream) {
-    ordered(plan, stream, [&] {
-      const std::size_t count = record().ragged() ? rows : plan.rows();
-      const BatchNumber number = send_infos(plan, count, true, stream);
-      for_launches(plan.parts(), number, [&](DrawParts& parts) {
+  // ---- in graphs
+
+  /// Returns whether graphs may have draws.
+  static constexpr bool has_graphs() { return true; }
+  static constexpr bool can_capture(const Target&) { return true; }
+
+  /// Puts a draw of a whole batch into the graph that is being captured.
+  void capture(Target& target) const {
+    const std::size_t length = full_length();
+    const std::uint64_t count = options_.batch_size;
+    Address plan = workspace_->get();
+    for_fields([&](std::span<const CopiedField> fields) {
+      launch(lay_out(record(), 0, count, target.leaves, fields, length, least_blocks_),
+             kernels_.draw_planned, plan, target.stream);
+    });
+    transformed_.make(DrawParts{}, plan, transformed_rows(0, count, length),
+                      target.leaves, target.stream);
+    target.count = record().ragged() ? length : count;
+    if (infos_) infos_->copy(target.leaves, target.count, true, target.stream);
+  }
+
+  /// Makes the next batch what captured draws draw later on `stream`. That they have
+  /// read it is for the caller to note.
+  void send(StreamHandle stream) {
+    order_.ordered(stream, plan_.end(), [&] {
+      const BatchNumber number = send_infos(count(), true, stream);
+      for_launches(plan_.parts(), number, [&](DrawParts& parts) {
         find_list(parts, true);
         write(parts, stream);
       });
@@ -157,47 +217,56 @@ class DeviceDraw {
     write(none, stream);
   }
 
-  /// Puts a draw of `count` rows into the graph that is being captured.
-  void capture(const Target& target, std::uint64_t count, std::size_t rows) const {
-    Address plan = workspace_.plan;
-    for_fields([&](std::span<const CopiedField> fields) {
-      launch(lay_out(record(), 0, count, target.leaves, fields, rows, least_blocks_),
-             kernels_.draw_planned, plan, target.stream);
-    });
-    transformed_.make(DrawParts{}, plan, transformed_rows(0, count, rows),
-                      target.leaves, target.stream);
-    if (infos_)
-      infos_->copy(target.leaves, record().ragged() ? rows : count, true,
-                   target.stream);
-  }
-
-  /// The length of a ragged record.
-  std::size_t length(std::uint64_t position) const { return staging_.length(position); }
-  /// The length of those that have all their rows.
-  std::size_t full_length() const {
-    return record().fields().empty() ? 0 : record().fields()[0].rows;
-  }
-
  private:
+  static std::size_t infos_bytes(const BufferOptions& options) {
+    return DeviceInfos::device_bytes(options, WorkspaceLayout::largest_rows(options));
+  }
+
   const RecordLayout& record() const { return staging_.layout(); }
 
-  /// Enqueues what reads the records of `plan`.
-  template <class Enqueue>
-  void ordered(const Plan& plan, StreamHandle stream, Enqueue&& enqueue) try {
-    order_.order_draw(stream, plan.end());
-    enqueue();
-  } catch (const Error& error) {
-    order_.lose_draw(stream, error);
-    throw;
+  /// Records of the next batch; rows, if they are ragged.
+  std::size_t count() const { return record().ragged() ? length_ : plan_.rows(); }
+  /// The length of a ragged record that has all its rows.
+  std::size_t full_length() const {
+    return record().ragged() ? WorkspaceLayout::largest_rows(options_) : 0;
+  }
+
+  DrawPart part_of(const PassPart& part) const {
+    return {.order = part.order,
+            .slots = window_.slots,
+            .capacity = window_.capacity,
+            .first = part.window % window_.capacity,
+            .row = 0,
+            .offset = static_cast<std::uint32_t>(part.offset),
+            .count = static_cast<std::uint32_t>(part.count),
+            .partner = 0};
+  }
+
+  /// A part of passes that lists its `count` records: see Plan.
+  DrawPart listed(std::uint64_t count) const {
+    DrawPart part{};
+    part.order = Permutation::identity(1);
+    part.slots = window_.slots;
+    part.count = static_cast<std::uint32_t>(count);
+    return part;
+  }
+
+  DrawPart part_apart() const {
+    DrawPart part{};
+    part.order = Permutation::identity(static_cast<std::uint32_t>(apart_));
+    part.slots = workspace_->get() + layout_.holding;
+    part.capacity = part.count = static_cast<std::uint32_t>(apart_);
+    if (batch_.partner_operation())
+      part.partner = static_cast<std::uint32_t>(options_.batch_size);
+    return part;
   }
 
   /// Sends the uses that the rows of a batch are, and the slots that its parts list.
   /// Returns its number with the uses.
-  BatchNumber send_infos(const Plan& plan, std::size_t rows, bool captured,
-                         StreamHandle stream) {
-    BatchNumber number = plan.number();
-    if (!infos_ || (rows == 0 && plan.slots().empty())) return number;
-    infos_->send(plan.uses(), rows, plan.slots(), captured, stream);
+  BatchNumber send_infos(std::size_t rows, bool captured, StreamHandle stream) {
+    BatchNumber number = plan_.number();
+    if (!infos_ || (rows == 0 && plan_.slots().empty())) return number;
+    infos_->send(plan_.uses(), rows, plan_.slots(), captured, stream);
     number.uses = infos_->uses(captured);
     return number;
   }
@@ -233,30 +302,38 @@ class DeviceDraw {
   void launch(DrawLaunch launch, FunctionHandle kernel, Last& last,
               StreamHandle stream) const {
     void* arguments[] = {&launch.layout, &last};
-    context().driver().launch(kernel, launch.blocks, 1u, 1u, launch.layout.threads, 1u,
-                              1u, 0u, stream, arguments, static_cast<void**>(nullptr));
+    order_.context().driver().launch(kernel, launch.blocks, 1u, 1u,
+                                     launch.layout.threads, 1u, 1u, 0u, stream,
+                                     arguments, static_cast<void**>(nullptr));
   }
 
   void write(DrawParts& parts, StreamHandle stream) const {
-    Address plan = workspace_.plan;
+    Address plan = workspace_->get();
     void* arguments[] = {&parts, &plan};
-    context().driver().launch(kernels_.plan, 1u, 1u, 1u, kDrawParts, 1u, 1u, 0u, stream,
-                              arguments, static_cast<void**>(nullptr));
+    order_.context().driver().launch(kernels_.plan, 1u, 1u, 1u, kDrawParts, 1u, 1u, 0u,
+                                     stream, arguments, static_cast<void**>(nullptr));
   }
 
   const Staging& staging_;
   const BatchLayout& batch_;
+  const BufferOptions& options_;
   DrawOrder& order_;
-  const Address window_;
-  const std::uint64_t capacity_;
-  const Workspace workspace_;
+  const Staging::Window window_;
   const Kernels kernels_;
-  const DeviceTransformedLeaves& transformed_;
-  const std::uint64_t batch_size_;
-  DeviceInfos* const infos_;          // null: draws do not know the uses of records,
-                                      // and list none
-  const std::uint32_t least_blocks_;  // so that every multiprocessor has work
+  const WorkspaceLayout layout_;
+  const std::unique_ptr<DeviceMemory> workspace_;
+  const DeviceTransformedLeaves transformed_;
+  const std::unique_ptr<DeviceInfos> infos_;  // null: draws do not know the uses of
+                                              // records, and list none
+  const std::uint32_t least_blocks_;          // so that every multiprocessor has work
   const std::vector<CopiedField> copied_;
+
+  Plan plan_;               // of the batch that is next
+  std::size_t length_ = 0;  // of the batch, where records are ragged
+
+  // The first records of the batch, where they were set apart.
+  std::uint64_t apart_ = 0;
+  std::vector<DrawnUse> apart_uses_;
 };
 
 }  // namespace echobuf::cuda

@@ -50,22 +50,15 @@ class DrawOrder {
   DrawOrder(const DrawOrder&) = delete;
   DrawOrder& operator=(const DrawOrder&) = delete;
 
-  /// Makes `stream` wait until the records below `end`, all sent, are in the window,
-  /// and until the draw before has read what it draws.
-  void order_draw(StreamHandle stream, std::uint64_t end) {
-    const Driver& driver = context_->driver();
-    {
-      std::lock_guard lock(mutex_);
-      // After an error, records pass without being copied to the window.
-      if (error_) throw *error_;
-      const Flight* last = nullptr;
-      for (const Flight& flight : flights_) {
-        if (flight.first >= end) break;
-        if (flight.ready) last = &flight;
-      }
-      if (last) driver.stream_wait_event(stream, last->ready->get(), 0u);
-    }
-    if (!here_ || here_ != last_) driver.stream_wait_event(stream, drawn_->get(), 0u);
+  /// Has `enqueue` enqueue what reads the records below `end`, all sent, on `stream`:
+  /// behind their uploads, and behind the draw before.
+  template <class Enqueue>
+  void ordered(StreamHandle stream, std::uint64_t end, Enqueue&& enqueue) try {
+    order_draw(stream, end);
+    std::forward<Enqueue>(enqueue)();
+  } catch (const Error& error) {
+    lose_draw(stream, error);
+    throw;
   }
 
   /// A draw has been enqueued: what comes later and writes its slots waits for it.
@@ -218,6 +211,24 @@ class DrawOrder {
     if (place != last_) settle();
     here_ = place;
     return std::nullopt;
+  }
+
+  /// Makes `stream` wait until the records below `end`, all sent, are in the window,
+  /// and until the draw before has read what it draws.
+  void order_draw(StreamHandle stream, std::uint64_t end) {
+    const Driver& driver = context_->driver();
+    {
+      std::lock_guard lock(mutex_);
+      // After an error, records pass without being copied to the window.
+      if (error_) throw *error_;
+      const Flight* last = nullptr;
+      for (const Flight& flight : flights_) {
+        if (flight.first >= end) break;
+        if (flight.ready) last = &flight;
+      }
+      if (last) driver.stream_wait_event(stream, last->ready->get(), 0u);
+    }
+    if (!here_ || here_ != last_) driver.stream_wait_event(stream, drawn_->get(), 0u);
   }
 
   void record(StreamHandle stream) {

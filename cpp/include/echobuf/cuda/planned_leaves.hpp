@@ -16,17 +16,28 @@
 
 namespace echobuf::cuda {
 
-/// The records of a batch in its order, or its only one, a whole batch; as one leaf
-/// sees them.
-struct ListedRecords {
-  const std::vector<Address>& slots;
-  const std::vector<std::uint64_t>& draws;  // of the epoch
-  std::uint64_t examples;
-  const std::vector<RecordRows>* rows;  // of the examples, in the leaf's field; or null
-  const Philox4x32Key& key;             // of the epoch
-  const std::vector<DrawnUse>& uses;    // of the records, where draws know them
+/// The records of a batch in its order, or its only one, a whole batch: where they lie
+/// on the device.
+struct RowsBatch {
+  std::vector<Address> slots;
+  std::vector<std::uint64_t> draws;             // of the epoch
+  std::vector<DrawnUse> uses;                   // where draws know them
+  std::vector<std::vector<RecordRows>> fields;  // of each example
+  std::uint64_t examples = 0;
+  Philox4x32Key key{};    // of the epoch
+  std::uint64_t end = 0;  // ring position up to which they are read
+
+  void clear() {
+    slots.clear();
+    draws.clear();
+    uses.clear();
+    for (auto& rows : fields) rows.clear();
+    examples = 0;
+    end = 0;
+  }
 };
 
+/// The leaves that a plan makes.
 class PlannedLeaves {
  public:
   PlannedLeaves(const SharedContext& context, const Staging& staging,
@@ -45,13 +56,13 @@ class PlannedLeaves {
   std::size_t bytes() const { return transformed_.bytes(); }
 
   /// Enters a leaf in the table, for stages or as one of `leaves`; nothing, if no plan
-  /// makes it.
-  void list(std::size_t number, const ListedRecords& records,
-            const RowsTarget::Leaf& to, DrawTable& table,
-            std::vector<RowsLeaf>& leaves) {
+  /// makes it. `rows`: of the examples, in the leaf's field; null: that has none.
+  void list(std::size_t number, const RowsBatch& records,
+            const std::vector<RecordRows>* rows, const RowsTarget::Leaf& to,
+            DrawTable& table, std::vector<RowsLeaf>& leaves) {
     const BatchLayout::Leaf& of = batch_.all()[number];
     if (!has(number)) return;
-    find(of, records, to);
+    find(of, records, rows, to);
     if (makes(number)) return transformed_.list(number, examples_, table);
     leaves.push_back(window_leaf(of, to, table));
   }
@@ -63,8 +74,8 @@ class PlannedLeaves {
 
  private:
   /// Finds the rows of each example, and where what is made of them goes.
-  void find(const BatchLayout::Leaf& of, const ListedRecords& records,
-            const RowsTarget::Leaf& to) {
+  void find(const BatchLayout::Leaf& of, const RowsBatch& records,
+            const std::vector<RecordRows>* all, const RowsTarget::Leaf& to) {
     const RowsPlan* const plan = of.rows;
     const bool packed = options_.lengths.form == LengthOptions::Form::kPacked;
     auto target = reinterpret_cast<Address>(to.values);
@@ -82,7 +93,7 @@ class PlannedLeaves {
         examples_.push_back({{from, 1}, target, draw, row, use});
         target += of.bytes;
       } else if (plan->windowed()) {
-        const RecordRows& rows = (*records.rows)[i];
+        const RecordRows& rows = (*all)[i];
         transform::DrawNumber number{records.key, draw, row};
         number.record = use.record;
         number.echo = use.echo;
@@ -90,7 +101,7 @@ class PlannedLeaves {
         examples_.push_back({window, target, draw, row, use});
         target += plan->bytes;
       } else {
-        const RecordRows& rows = (*records.rows)[i];
+        const RecordRows& rows = (*all)[i];
         examples_.push_back({rows, target, draw, row, use});
         target += (packed ? rows.count : to.rows) * plan->bytes;
       }

@@ -42,12 +42,13 @@ class Replay {
     place_ = order_.here();
     thread_ = thread_number();
   }
-  bool expected() const { return stream_.has_value(); }
 
   /// Ends the plan, on which nothing more is launched. Enqueues `last` behind the
   /// launches, and records the event that the uploader waits for to write its slots.
+  /// False if no batch is expected.
   template <class Last>
-  void finish(Last&& last) {
+  bool finish(Last&& last) {
+    if (!stream_) return false;
     const DeviceContext::Scope scope(order_.context());
     refuse_in_capture();
     const StreamHandle stream = *std::exchange(stream_, std::nullopt);
@@ -57,6 +58,7 @@ class Replay {
       std::forward<Last>(last)(stream);
       order_.note_launches(stream, elsewhere ? DrawOrder::Place() : place_);
     });
+    return true;
   }
 
   /// False if there is a draw in that capture already.

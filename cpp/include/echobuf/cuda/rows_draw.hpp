@@ -1,5 +1,5 @@
-// Draws of records that differ in length on the device: which kernels are launched, and
-// behind which events.
+// Draws of records with rows on the device: which kernels are launched, and behind
+// which events.
 #pragma once
 
 #include <algorithm>
@@ -31,25 +31,23 @@ namespace echobuf::cuda {
 /// of them. The device's context is the calling thread's.
 class RowsDraw {
  public:
-  using Form = LengthOptions::Form;
-
+  /// All must outlive it. Throws Error, std::bad_alloc.
   RowsDraw(const SharedContext& context, const Staging& staging,
            const BatchLayout& batch, const BufferOptions& options, DrawOrder& order,
-           const Staging::Window& window, const RowsKernels& kernels,
+           const Staging::Window& window, const Kernels& kernels,
            const std::vector<StageKernels>& stages)
       : staging_(staging),
         table_(*staging.table()),
         batch_(batch),
         options_(options),
         window_(window),
-        fields_(staging.table()->fields().size()),
         planned_(context, staging, batch, options, most_records(options), stages),
         launch_(context, order, kernels,
                 table_words(options, staging.table()->fields().size())) {
     for (std::size_t i = 0; i < batch.leaves(); ++i) field_of_.push_back(find(i));
+    found_.fields.resize(table_.fields().size());
+    apart_.fields.resize(table_.fields().size());
   }
-
-  const DeviceContext& context() const { return *launch_.context(); }
 
   /// Words of a table at most: of the records of a batch, and for each field two more.
   static std::size_t table_words(const BufferOptions& options, std::size_t fields) {
@@ -65,102 +63,80 @@ class RowsDraw {
   }
   /// Of the tables, of what stages need, and for batches that wait in the middle.
   std::size_t device_bytes() const {
-    return launch_.device_bytes() + planned_.bytes() + apart_[0].bytes +
-           apart_[1].bytes;
+    return launch_.device_bytes() + planned_.bytes() + apart_memory_[0].bytes +
+           apart_memory_[1].bytes;
   }
-  std::size_t leaves() const { return field_of_.size(); }
 
-  /// The rows that a leaf of the batch has; 0 for one whose records are of one size.
-  /// find_records() comes before.
-  std::uint64_t rows_of(std::size_t leaf, Form form) const {
-    if (!has_rows(leaf)) return 0;
-    std::uint64_t all = 0;
-    std::uint64_t longest = 0;
-    for (const RecordRows& rows : fields_[field_of_[leaf]]) {
-      all += rows.count;
-      longest = std::max(longest, rows.count);
-    }
-    return round_up(form == Form::kPacked ? all : longest, options_.lengths.pad_to);
-  }
-  /// Examples of the batch: its records, or those of its only one, a whole batch.
-  std::uint64_t examples() const { return examples_; }
+  // ---- the batch that is next
 
-  /// Finds the records of a batch: those that were set apart, and of `plan`.
-  void find_records(const BatchPlan& plan) {
-    slots_ = apart_slots_;
-    draws_ = apart_draws_;
-    uses_ = apart_uses_;
-    uses_.insert(uses_.end(), plan.uses.begin(), plan.uses.end());
-    examples_ = apart_slots_.size();
-    for (std::size_t f = 0; f < fields_.size(); ++f) fields_[f] = apart_fields_[f];
+  /// Finds its records: those that were set apart, and of `plan`.
+  void find(const BatchPlan& plan) {
+    found_ = apart_;
+    found_.end = plan.end;
+    found_.uses.insert(found_.uses.end(), plan.uses.begin(), plan.uses.end());
     for (const std::uint64_t slot : plan.slots) {
       const std::uint64_t examples = table_.examples_of(slot);
-      examples_ += examples;
-      slots_.push_back(window_.slots + slot * staging_.layout().stride());
-      for (std::size_t f = 0; f < fields_.size(); ++f)
+      found_.examples += examples;
+      found_.slots.push_back(window_.slots + slot * staging_.layout().stride());
+      for (std::size_t f = 0; f < found_.fields.size(); ++f)
         for (std::uint64_t i = 0; i < examples; ++i) {
           const RowsTable::Rows& rows = table_.example(slot, f, i);
-          fields_[f].push_back({window_.payload + rows.offset, rows.count});
+          found_.fields[f].push_back({window_.payload + rows.offset, rows.count});
         }
     }
     for (const PassPart& part : plan.parts) {
-      key_ = transform::transform_key(options_.seed, part.epoch);
-      for (std::uint64_t i = 0; i < part.count; ++i) draws_.push_back(part.draw + i);
+      found_.key = transform::transform_key(options_.seed, part.epoch);
+      for (std::uint64_t i = 0; i < part.count; ++i)
+        found_.draws.push_back(part.draw + i);
     }
   }
 
-  /// Draws the records that were found, up to ring position `end`.
-  void draw(const RowsTarget& target, std::uint64_t end, Form form) {
+  /// Returns whether it is as large as batches are, and not the last one.
+  bool is_whole() const { return found_.examples == options_.most_examples(); }
+  /// Returns whether the memory is of the batch's size, or has room for it; says what
+  /// that is, else.
+  bool fits(RowsTarget& target) const {
+    const std::size_t leaves = field_of_.size();
+    const bool roomy = target.room > 0;
+    bool fit =
+        target.leaves.size() == leaves &&
+        (roomy ? target.room >= found_.examples : target.count == found_.examples);
+    target.needed.resize(leaves);
+    for (std::size_t i = 0; i < leaves; ++i) {
+      target.needed[i] = rows_of(i);
+      if (!fit) continue;
+      const std::uint64_t rows = target.leaves[i].rows;
+      fit = roomy ? rows >= target.needed[i] : rows == target.needed[i];
+    }
+    target.count = found_.examples;
+    return fit;
+  }
+  /// The same of the memory of a graph; of any, if the target names none.
+  bool fits_captured(RowsTarget& target) const {
+    return target.leaves.empty() || fits(target);
+  }
+
+  void draw(const RowsTarget& target) {
     launch_.table().begin();
-    const RowsTables tables = fill(launch_.table(), form);
-    std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
+    const RowsTables tables = fill(launch_.table());
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables);
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
-      const bool ragged = field_of_[i] != kNone;
-      const ListedRecords records{slots_,    draws_,
-                                  examples_, ragged ? &fields_[field_of_[i]] : nullptr,
-                                  key_,      uses_};
-      planned_.list(i, records, target.leaves[i], launch_.table(), leaves);
+      const auto* rows = field_of_[i] == kNone ? nullptr : &found_.fields[field_of_[i]];
+      planned_.list(i, found_, rows, target.leaves[i], launch_.table(), leaves);
     }
     const auto stream = static_cast<StreamHandle>(target.stream);
-    launch_.draw(leaves, end, stream, [&] { planned_.enqueue(key_, launch_, stream); });
+    launch_.draw(leaves, found_.end, stream,
+                 [&] { planned_.enqueue(found_.key, launch_, stream); });
   }
 
-  /// Returns whether graphs may have draws: what plans make is not for them yet.
-  bool can_capture() const { return !batch_.planned(); }
-
-  /// Puts a draw of as many examples as a batch has at most into the graph that is
-  /// being captured.
-  void capture(const RowsTarget& target, Form form) const {
-    const RowsTables tables(
-        launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
-        options_.batch_size, options_.most_examples(), fields_.size(),
-        options_.has_infos());
-    std::vector<RowsLeaf> leaves = leaves_of(target, tables, form);
-    launch_.capture(leaves, static_cast<StreamHandle>(target.stream));
-  }
-
-  /// Makes the records that were found, up to ring position `end`, those of captured
-  /// draws that come later on `stream`. That they have read them is for the caller to
-  /// note.
-  void send(std::uint64_t end, Form form, StreamHandle stream) {
-    DrawTable& table = launch_.captured_table();
-    table.begin();
-    std::fill_n(table.add(RowsLaunch::kLive), RowsLaunch::kLive, 1);
-    fill(table, form);
-    launch_.send_captured(end, stream);
-  }
-
-  /// From now on captured draws on `stream` draw nothing.
-  void erase(StreamHandle stream) { launch_.erase_captured(stream); }
-
-  /// Copies the records that were found to memory of our own; they are the first of
-  /// the next batch.
-  void set_apart(std::uint64_t end, StreamHandle stream) {
+  /// Copies its records to memory of our own; they are the first of the next batch.
+  void set_apart(StreamHandle stream) {
     const std::size_t stride = staging_.layout().stride();
-    std::size_t bytes = slots_.size() * stride;
-    for (std::size_t f = 0; f < fields_.size(); ++f)
-      for (const RecordRows& rows : fields_[f]) bytes += padded(f, rows);
-    Apart& apart = apart_[1 - apart_in_];
+    const std::size_t count = found_.slots.size();
+    std::size_t bytes = count * stride;
+    for (std::size_t f = 0; f < found_.fields.size(); ++f)
+      for (const RecordRows& rows : found_.fields[f]) bytes += padded(f, rows);
+    Apart& apart = apart_memory_[1 - apart_in_];
     if (bytes > apart.bytes) {
       launch_.await();  // who reads what is freed
       apart.grow(launch_.context(), bytes);
@@ -170,46 +146,76 @@ class RowsDraw {
 
     std::vector<RowsLeaf> leaves;
     launch_.table().begin();
-    RowsLeaf all = rows_leaf_at(to, slots_.size() * stride);
-    std::uint64_t* const at = launch_.table().add(slots_.size());
-    std::copy(slots_.begin(), slots_.end(), at);
+    RowsLeaf all = rows_leaf_at(to, count * stride);
+    std::uint64_t* const at = launch_.table().add(count);
+    std::copy(found_.slots.begin(), found_.slots.end(), at);
     all.sources = launch_.table().address(at);
     all.each = all.row = stride;
-    leaves.push_back(of_records(all, slots_.size()));
-    apart_draws_ = draws_;
-    apart_uses_ = uses_;
-    apart_slots_.clear();
-    for (std::size_t i = 0; i < slots_.size(); ++i, to += stride)
-      apart_slots_.push_back(to);
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      std::uint64_t* const sources = launch_.table().add(slots_.size());
-      std::uint64_t* const ends = launch_.table().add(slots_.size() + 1);
+    leaves.push_back(of_records(all, count));
+    apart_ = found_;
+    for (Address& slot : apart_.slots) {
+      slot = to;
+      to += stride;
+    }
+    for (std::size_t f = 0; f < apart_.fields.size(); ++f) {
+      std::uint64_t* const sources = launch_.table().add(count);
+      std::uint64_t* const ends = launch_.table().add(count + 1);
       RowsLeaf leaf = rows_leaf_at(to, 0);
-      apart_fields_[f].clear();
       ends[0] = 0;
-      for (std::size_t i = 0; i < slots_.size(); ++i) {
-        const RecordRows& rows = fields_[f][i];
+      for (std::size_t i = 0; i < count; ++i) {
+        RecordRows& rows = apart_.fields[f][i];
         sources[i] = rows.address;
         ends[i + 1] = ends[i] + padded(f, rows) / kFieldAlignment;
-        apart_fields_[f].push_back({to, rows.count});
+        rows.address = to;
         to += padded(f, rows);
       }
-      leaf.bytes = ends[slots_.size()] * kFieldAlignment;
+      leaf.bytes = ends[count] * kFieldAlignment;
       leaf.sources = launch_.table().address(sources);
       leaf.ends = launch_.table().address(ends);
       leaf.row = kFieldAlignment;
-      leaves.push_back(of_records(leaf, slots_.size()));
+      leaves.push_back(of_records(leaf, count));
     }
-    launch_.draw(leaves, end, stream);
+    launch_.draw(leaves, found_.end, stream);
+  }
+  /// What was set apart is drawn, or given up.
+  void forget_apart() { apart_.clear(); }
+
+  // ---- in graphs
+
+  /// Returns whether graphs may have draws: what plans make is not for them yet.
+  bool has_graphs() const {
+    return options_.lengths.max_rows == 0 && !batch_.planned();
+  }
+  /// Returns whether the target has room for as many examples as a batch has at most.
+  bool can_capture(const RowsTarget& target) const {
+    return has_graphs() && target.room == options_.most_examples() &&
+           target.leaves.size() == field_of_.size();
   }
 
-  /// What was set apart is drawn, or given up.
-  void forget_apart() {
-    apart_slots_.clear();
-    apart_draws_.clear();
-    apart_uses_.clear();
-    for (auto& rows : apart_fields_) rows.clear();
+  /// Puts a draw of so many into the graph that is being captured.
+  void capture(RowsTarget& target) const {
+    const RowsTables tables(
+        launch_.captured_table().begin_address() + 8 * RowsLaunch::kLive,
+        options_.batch_size, options_.most_examples(), found_.fields.size(),
+        options_.has_infos());
+    std::vector<RowsLeaf> leaves = leaves_of(target, tables);
+    launch_.capture(leaves, static_cast<StreamHandle>(target.stream));
+    target.count = options_.most_examples();
+    target.captured = true;
   }
+
+  /// Makes the next batch what captured draws draw later on `stream`. That they have
+  /// read it is for the caller to note.
+  void send(StreamHandle stream) {
+    DrawTable& table = launch_.captured_table();
+    table.begin();
+    std::fill_n(table.add(RowsLaunch::kLive), RowsLaunch::kLive, 1);
+    fill(table);
+    launch_.send_captured(found_.end, stream);
+  }
+
+  /// From now on captured draws on `stream` draw nothing.
+  void erase(StreamHandle stream) { launch_.erase_captured(stream); }
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
@@ -231,6 +237,22 @@ class RowsDraw {
     return options.lengths.max_rows > 0 ? options.window : options.most_examples();
   }
 
+  bool is_packed() const {
+    return options_.lengths.form == LengthOptions::Form::kPacked;
+  }
+
+  /// The rows that a leaf of the batch has; 0 for one whose records are of one size.
+  std::uint64_t rows_of(std::size_t leaf) const {
+    if (!has_rows(leaf)) return 0;
+    std::uint64_t all = 0;
+    std::uint64_t longest = 0;
+    for (const RecordRows& rows : found_.fields[field_of_[leaf]]) {
+      all += rows.count;
+      longest = std::max(longest, rows.count);
+    }
+    return round_up(is_packed() ? all : longest, options_.lengths.pad_to);
+  }
+
   /// Returns whether a leaf of the batch has as many rows as the records.
   bool has_rows(std::size_t leaf) const {
     const RowsPlan* const plan = batch_.all()[leaf].rows;
@@ -249,41 +271,43 @@ class RowsDraw {
   }
 
   /// Writes the next words of a table: of the records that were found.
-  RowsTables fill(DrawTable& table, Form form) {
+  RowsTables fill(DrawTable& table) {
     const bool infos = options_.has_infos();
-    const RowsTables none(0, slots_.size(), examples_, fields_.size(), infos);
+    const RowsTables none(0, found_.slots.size(), found_.examples, found_.fields.size(),
+                          infos);
     std::uint64_t* const words = table.add(none.words);
     const Address begin = table.address(words);
-    RowsTables tables(begin, slots_.size(), examples_, fields_.size(), infos);
+    RowsTables tables(begin, found_.slots.size(), found_.examples, found_.fields.size(),
+                      infos);
     const auto at = [&](Address address) { return words + (address - begin) / 8; };
-    std::copy(slots_.begin(), slots_.end(), at(tables.slots));
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
+    std::copy(found_.slots.begin(), found_.slots.end(), at(tables.slots));
+    for (std::size_t f = 0; f < found_.fields.size(); ++f) {
       std::uint64_t* const sources = at(tables.fields[f].sources);
       std::uint64_t* const index = at(tables.fields[f].index);
       std::uint64_t end = 0;
-      for (std::size_t i = 0; i < examples_; ++i) {
-        const RecordRows& rows = fields_[f][i];
+      for (std::size_t i = 0; i < found_.examples; ++i) {
+        const RecordRows& rows = found_.fields[f][i];
         sources[i] = rows.address;
-        index[i] = form == Form::kPacked ? end : rows.count;
+        index[i] = is_packed() ? end : rows.count;
         end += rows.count;
       }
-      index[examples_] = end;
+      index[found_.examples] = end;
       *at(tables.fields[f].cell) = tables.fields[f].index;
     }
-    tables.infos.fill(uses_, table_.in_batches(),
+    tables.infos.fill(found_.uses, table_.in_batches(),
                       words + tables.words - tables.infos.words());
     return tables;
   }
 
   /// The leaves that are copied, and what is beside those that stages make.
-  std::vector<RowsLeaf> leaves_of(const RowsTarget& target, const RowsTables& tables,
-                                  Form form) const {
+  std::vector<RowsLeaf> leaves_of(const RowsTarget& target,
+                                  const RowsTables& tables) const {
     std::vector<RowsLeaf> leaves;
     for (std::size_t i = 0; i < batch_.leaves(); ++i) {
       const RowsTarget::Leaf& to = target.leaves[i];
       if (has_rows(i)) {
-        leaves.push_back(rows_leaf(i, to, tables, form));
-        leaves.push_back(index_leaf(field_of_[i], to, tables, form));
+        leaves.push_back(rows_leaf(i, to, tables));
+        leaves.push_back(index_leaf(field_of_[i], to, tables));
       } else if (batch_.all()[i].info != InfoLeaf::kNone) {
         const auto address = reinterpret_cast<Address>(to.values);
         leaves.push_back(tables.infos.leaf(batch_.all()[i].info, address));
@@ -309,18 +333,17 @@ class RowsDraw {
 
   /// The rows of all records, or, where stages make these, what is padded behind them.
   RowsLeaf rows_leaf(std::size_t number, const RowsTarget::Leaf& to,
-                     const RowsTables& tables, Form form) const {
+                     const RowsTables& tables) const {
     const std::size_t field = field_of_[number];
     const RaggedField& of = table_.fields()[field];
     const bool made = planned_.makes(number);
     const std::size_t row = made ? batch_.all()[number].rows->bytes : of.row_bytes;
     const std::uint64_t place = to.rows * row;
-    const bool packed = form == Form::kPacked;
     RowsLeaf leaf = rows_leaf_at(reinterpret_cast<Address>(to.values),
-                                 packed ? place : place * tables.examples);
+                                 is_packed() ? place : place * tables.examples);
     leaf.sources = made ? 0 : tables.fields[field].sources;
     leaf.row = row;
-    if (packed) {
+    if (is_packed()) {
       leaf.ends = tables.fields[field].index;
     } else {
       leaf.each = place;
@@ -332,8 +355,8 @@ class RowsDraw {
 
   /// Offsets or lengths, copied from the table.
   RowsLeaf index_leaf(std::size_t field, const RowsTarget::Leaf& to,
-                      const RowsTables& tables, Form form) const {
-    const std::size_t count = tables.examples + (form == Form::kPacked ? 1 : 0);
+                      const RowsTables& tables) const {
+    const std::size_t count = tables.examples + (is_packed() ? 1 : 0);
     RowsLeaf leaf =
         rows_leaf_at(reinterpret_cast<Address>(to.index), count * sizeof(std::int64_t));
     leaf.sources = tables.fields[field].cell;
@@ -349,21 +372,12 @@ class RowsDraw {
   const Staging::Window window_;
   std::vector<std::size_t> field_of_;  // of each leaf: that of any length, or kNone
 
-  // The records of the batch, in its order.
-  std::vector<Address> slots_;
-  std::vector<std::uint64_t> draws_;             // of the epoch
-  std::vector<DrawnUse> uses_;                   // where draws know them
-  std::vector<std::vector<RecordRows>> fields_;  // of each example
-  std::uint64_t examples_ = 0;
-  Philox4x32Key key_{};  // of the epoch
+  RowsBatch found_;
 
-  // The first of them, where they were set apart: in one of two places, since the next
+  // Its first records, where they were set apart: in one of two places, since the next
   // ones join them in the other.
-  std::vector<Address> apart_slots_;
-  std::vector<std::uint64_t> apart_draws_;
-  std::vector<DrawnUse> apart_uses_;
-  std::vector<std::vector<RecordRows>> apart_fields_{table_.fields().size()};
-  Apart apart_[2];
+  RowsBatch apart_;
+  Apart apart_memory_[2];
   int apart_in_ = 0;  // the one that they are in
 
   PlannedLeaves planned_;

@@ -11,21 +11,16 @@
 #include "echobuf/cuda/draw_order.hpp"
 #include "echobuf/cuda/draw_table.hpp"
 #include "echobuf/cuda/handles.hpp"
+#include "echobuf/cuda/kernels.hpp"
 #include "echobuf/draw/rows_moves.hpp"
 
 namespace echobuf::cuda {
-
-/// The kernels of kernels/rows.cu, compiled for the device by Python.
-struct RowsKernels {
-  FunctionHandle draw;
-  FunctionHandle place;
-};
 
 /// The device's context is the calling thread's.
 class RowsLaunch {
  public:
   /// `words`: of a table at most.
-  RowsLaunch(SharedContext context, DrawOrder& order, const RowsKernels& kernels,
+  RowsLaunch(SharedContext context, DrawOrder& order, const Kernels& kernels,
              std::size_t words)
       : context_(std::move(context)),
         order_(order),
@@ -59,10 +54,11 @@ class RowsLaunch {
   template <class Behind>
   void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream,
             Behind&& behind) {
-    ordered(end, stream, [&] {
+    order_.ordered(stream, end, [&] {
       table_.send(stream);
       enqueue(leaves, stream);
       std::forward<Behind>(behind)();
+      order_.note_draw(stream);
     });
   }
   void draw(std::vector<RowsLeaf>& leaves, std::uint64_t end, StreamHandle stream) {
@@ -83,12 +79,8 @@ class RowsLaunch {
   /// Enqueues the copy of captured_table(), for launches that come later on the same
   /// stream; they read records below ring position `end`. That they have is for the
   /// caller to note.
-  void send_captured(std::uint64_t end, StreamHandle stream) try {
-    order_.order_draw(stream, end);
-    captured_.send(stream);
-  } catch (const Error& error) {
-    order_.lose_draw(stream, error);
-    throw;
+  void send_captured(std::uint64_t end, StreamHandle stream) {
+    order_.ordered(stream, end, [&] { captured_.send(stream); });
   }
 
   /// From now on captured launches on `stream` draw nothing.
@@ -103,7 +95,7 @@ class RowsLaunch {
   void place(PlaceMoves moves, const std::vector<PlacedLeaf>& leaves,
              std::uint64_t count, std::uint64_t end, StreamHandle stream,
              Behind&& behind) {
-    ordered(end, stream, [&] {
+    order_.ordered(stream, end, [&] {
       table_.send(stream);
       moves.marks = 1;
       std::size_t first = 0;
@@ -113,25 +105,16 @@ class RowsLaunch {
         std::copy_n(leaves.begin() + static_cast<std::ptrdiff_t>(first), some,
                     moves.leaf);
         moves.leaves = static_cast<std::uint32_t>(some);
-        launch(kernels_.place, moves, count * moves.pieces, stream);
+        launch(kernels_.place_rows, moves, count * moves.pieces, stream);
         moves.marks = 0;
         first += kRowsLeaves;
       } while (first < leaves.size());
       std::forward<Behind>(behind)();
+      order_.note_draw(stream);
     });
   }
 
  private:
-  template <class Enqueue>
-  void ordered(std::uint64_t end, StreamHandle stream, Enqueue&& enqueue) try {
-    order_.order_draw(stream, end);
-    std::forward<Enqueue>(enqueue)();
-    order_.note_draw(stream);
-  } catch (const Error& error) {
-    order_.lose_draw(stream, error);
-    throw;
-  }
-
   /// Launches that draw `leaves`; none draws where the word at `live` is 0.
   void launch_all(std::span<RowsLeaf> leaves, Address live, StreamHandle stream) const {
     for (std::size_t first = 0; first < leaves.size(); first += kRowsLeaves) {
@@ -146,7 +129,7 @@ class RowsLaunch {
         moves.leaf[i] = leaf;
       }
       constexpr std::uint64_t kWords = std::uint64_t{kRowsThreads} * kRowsAtOnce;
-      launch(kernels_.draw, moves, (moves.words + kWords - 1) / kWords, stream);
+      launch(kernels_.draw_rows, moves, (moves.words + kWords - 1) / kWords, stream);
     }
   }
 
@@ -162,7 +145,7 @@ class RowsLaunch {
 
   const SharedContext context_;
   DrawOrder& order_;
-  const RowsKernels kernels_;
+  const Kernels kernels_;
   DrawTable table_;
   DrawTable captured_;
 };

@@ -19,23 +19,6 @@
 
 namespace echobuf::cuda {
 
-/// How much of a window on the device fits its staging.
-struct StagingSize {
-  std::uint64_t slots;
-  std::uint64_t units;  // of the payload
-
-  /// At most the window, and about `bytes` of it; but the largest record has room, and
-  /// what one leaves free that does not wrap around the window's end.
-  static StagingSize of(const RecordLayout& record, std::uint64_t capacity,
-                        const PayloadSize& payload, std::uint64_t most_bytes,
-                        std::size_t bytes) {
-    const std::uint64_t most = most_bytes / payload.unit + 2;
-    return {std::clamp<std::uint64_t>(bytes / record.stride(), 1, capacity),
-            std::min(payload.units,
-                     std::max<std::uint64_t>(bytes / payload.unit, 2 * most + 1))};
-  }
-};
-
 /// The payload of a record lies in one piece in the window, at its place modulo the
 /// window's units, and may wrap around in staging, at its place modulo fewer.
 class StagedPayload {

@@ -8,9 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "echobuf/buffer/payload_measure.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/staged_payload.hpp"
 #include "echobuf/cuda/staged_slots.hpp"
+#include "echobuf/options.hpp"
+#include "echobuf/schedule/sweep.hpp"
 #include "echobuf/store/borrowed_slots.hpp"
 #include "echobuf/store/claims.hpp"
 #include "echobuf/store/payload.hpp"
@@ -22,6 +25,28 @@
 
 namespace echobuf::cuda {
 
+/// How much of a window on the device fits its staging.
+struct StagingSize {
+  std::uint64_t slots;
+  std::uint64_t units;  // of the payload; 0: records have no rows
+
+  /// About `bytes` of slots, and of payload. At most one segment or, if records have
+  /// rows, the window; but the largest record has room, and what one leaves free that
+  /// does not wrap around the window's end.
+  static StagingSize of(const BufferOptions& options, const RecordLayout& record,
+                        const PayloadMeasure& measure, std::size_t bytes) {
+    const bool has_rows = options.lengths.any();
+    const std::uint64_t slots = std::clamp<std::uint64_t>(
+        bytes / record.stride(), 1,
+        has_rows ? ring_capacity(options) : largest_segment(options));
+    if (!has_rows) return {slots, 0};
+    const PayloadSize& payload = measure.size;
+    const std::uint64_t most = (measure.most + measure.edge) / payload.unit + 2;
+    return {slots, std::min(payload.units, std::max<std::uint64_t>(bytes / payload.unit,
+                                                                   2 * most + 1))};
+  }
+};
+
 /// Slots and, where records have rows, a payload.
 class Staging {
  public:
@@ -29,8 +54,8 @@ class Staging {
   struct Window {
     Address slots;
     std::uint64_t capacity;  // slots
-    Address payload = 0;
-    const Claims* claims = nullptr;  // of both; null: records have no rows
+    Address payload;         // this and its claims: of records with rows
+    const Claims* claims;
   };
 
   /// Of records without rows; the rest as StagedSlots has it.

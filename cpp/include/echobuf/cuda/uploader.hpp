@@ -24,13 +24,10 @@
 namespace echobuf::cuda {
 
 /// Copies runs on a separate stream.
-///
-/// `Ring`: says what can be sent.
-template <class Ring>
-class BasicUploader : public DrawOrder {
+class Uploader : public DrawOrder {
  public:
-  BasicUploader(SharedContext context, Ring& ring, const Staging& staging,
-                const Staging::Window& window)
+  Uploader(SharedContext context, StagedRing& ring, const Staging& staging,
+           const Staging::Window& window)
       : DrawOrder(std::move(context)),
         ring_(ring),
         staging_(staging),
@@ -43,7 +40,7 @@ class BasicUploader : public DrawOrder {
 
   /// Waits for the copies and draws that are on their way: then their memory may be
   /// freed. No thread begins a draw any more; one that stop() overtook is waited for.
-  ~BasicUploader() {
+  ~Uploader() {
     stop();
     try {
       const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
@@ -54,8 +51,8 @@ class BasicUploader : public DrawOrder {
     }
     await_draws();
   }
-  BasicUploader(const BasicUploader&) = delete;
-  BasicUploader& operator=(const BasicUploader&) = delete;
+  Uploader(const Uploader&) = delete;
+  Uploader& operator=(const Uploader&) = delete;
 
   /// Before the start: has something done on the copying stream, and waits for it.
   template <class Enqueue>
@@ -102,7 +99,7 @@ class BasicUploader : public DrawOrder {
 
   void step() {
     land(false);
-    const typename Ring::Run run = ring_.next_run(most_);
+    const StagedRing::Run run = ring_.next_run(most_);
     if (run.count != 0) return send(run);
     if (land(true)) return;
     EventCount& news = ring_.news();
@@ -111,7 +108,7 @@ class BasicUploader : public DrawOrder {
       news.wait(key, Clock::now() + kSlice);
   }
 
-  void send(const typename Ring::Run& run) {
+  void send(const StagedRing::Run& run) {
     Flight flight{run.first, run.first + run.count, nullptr};
     if (!run.skip) copy(run, flight);
     {
@@ -121,7 +118,7 @@ class BasicUploader : public DrawOrder {
     ring_.sent(run.first + run.count);
   }
 
-  void copy(const typename Ring::Run& run, Flight& flight) {
+  void copy(const StagedRing::Run& run, Flight& flight) {
     const Driver& driver = context_->driver();
     if (ring_.reuses(run, waited_for_)) {
       // The event was recorded before the slots were given back.
@@ -163,7 +160,7 @@ class BasicUploader : public DrawOrder {
   /// consumer finds the error and stops the uploader.
   void let_pass() {
     while (!stopped()) {
-      const typename Ring::Run run = ring_.next_run(most_);
+      const StagedRing::Run run = ring_.next_run(most_);
       if (run.count != 0) {
         ring_.sent(run.first + run.count);
         ring_.arrived(run.first + run.count);
@@ -173,7 +170,7 @@ class BasicUploader : public DrawOrder {
     }
   }
 
-  Ring& ring_;
+  StagedRing& ring_;
   const Staging& staging_;
   const Staging::Window window_;
   const std::uint64_t most_;  // records of a run
@@ -186,7 +183,5 @@ class BasicUploader : public DrawOrder {
   std::atomic<bool> stopped_{false};
   std::thread thread_;
 };
-
-using Uploader = BasicUploader<StagedRing>;
 
 }  // namespace echobuf::cuda
