@@ -113,18 +113,11 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   }
 
   /// Makes the next batch that of graphs launched on `stream`, which must live until
-  /// the next call that draws, resets or releases has come back. 0, or a code.
-  int before_replay(std::uintptr_t stream, std::optional<double> timeout_s) {
-    return draw(timeout_s, [&](DeviceCore& buffer, const WaitLimit& limit) {
-      return buffer.before_replay(reinterpret_cast<void*>(stream), limit);
-    });
-  }
-
-  /// The same of records with rows, if the batch has no more than `rows` in each leaf;
-  /// none for any. Returns a code, and the rows of each leaf where they are more
-  /// (RESIZE).
-  py::tuple before_replay_rows(const std::vector<std::uint64_t>& rows,
-                               std::uintptr_t stream, std::optional<double> timeout_s) {
+  /// the next call that draws, resets or releases has come back, if it has no more than
+  /// `rows` in each leaf; none for any. Returns a code, and the rows of each leaf where
+  /// they are more (RESIZE).
+  py::tuple before_replay(const std::vector<std::uint64_t>& rows, std::uintptr_t stream,
+                          std::optional<double> timeout_s) {
     RowsTarget target;
     for (const std::uint64_t each : rows)
       target.leaves.push_back({nullptr, nullptr, each});

@@ -59,7 +59,6 @@ void register_device(py::module_& m) {
           .def("next_at", &DeviceBuffer::next_at)
           .def("next_rows", &DeviceBuffer::next_rows)
           .def("before_replay", &DeviceBuffer::before_replay)
-          .def("before_replay_rows", &DeviceBuffer::before_replay_rows)
           .def("notice_loss", &DeviceBuffer::notice_loss)
           .def("error", &DeviceBuffer::error)
           .def_static("staging_bytes", &echobuf::cuda::DeviceBackend::staging_bytes)

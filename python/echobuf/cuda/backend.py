@@ -278,13 +278,10 @@ class CudaBackend:
                 f"`before_replay` is for draws in a graph, and {self._why_no_graph}."
             )
         handle = self._arrays.stream(stream)
-        needed: list[int] = []
-        if self._rows is None:
-            code: int = self._ask(self.core.before_replay, handle, timeout)
-        else:
-            code, needed = self._ask(
-                self.core.before_replay_rows, self._captured, handle, timeout
-            )
+        code: int
+        code, needed = self._ask(
+            self.core.before_replay, self._captured, handle, timeout
+        )
         if code == _core.RESIZE:
             raise self.ragged_out.refusal_of_replay(self._captured, needed)
         if code == 0:

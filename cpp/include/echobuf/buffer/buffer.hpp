@@ -197,19 +197,22 @@ class BasicBuffer {
   }
 
   /// On a device: makes the next batch the one that a captured draw draws when its
-  /// graph is launched, on `stream`, where all that it reads will be there. To be
-  /// called before each launch; the batch is handed out by it, whether one comes or
-  /// not, and is drawn by any number of launches until the next call of this buffer
-  /// that draws or goes over to another epoch (later ones draw nothing). kFinished also
-  /// before a last batch that is shorter, or a ragged one: next_into() serves that.
-  Status before_replay(void* stream, const WaitLimit& wait_limit) {
-    return draw_path_.before_replay(stream, wait_limit);
-  }
-  /// The same where records differ in length. `target`: the stream and, without
-  /// addresses, the rows that captured leaves have room for, or no leaves for any.
-  /// kResize: the batch has more, as `target` says then; it stays the next one.
+  /// graph is launched, on the stream of `target`, where all that it reads will be
+  /// there. To be called before each launch; the batch is handed out by it, whether one
+  /// comes or not, and is drawn by any number of launches until the next call of this
+  /// buffer that draws or goes over to another epoch (later ones draw nothing).
+  /// kFinished also before a last batch that is shorter, or a ragged one: next_into()
+  /// serves that. Where records have rows, `target` names, without addresses, the rows
+  /// that captured leaves have room for, or no leaves for any. kResize: the batch has
+  /// more, as `target` says then; it stays the next one.
   Status before_replay(RowsTarget& target, const WaitLimit& wait_limit) {
     return draw_path_.before_replay(target, wait_limit);
+  }
+  /// The same on `stream`, for any rows.
+  Status before_replay(void* stream, const WaitLimit& wait_limit) {
+    RowsTarget target;
+    target.stream = stream;
+    return before_replay(target, wait_limit);
   }
 
   /// Returns the address of field `index` of a batch: `count` times its bytes, 64-byte

@@ -91,19 +91,11 @@ class DrawPath {
     });
   }
 
-  /// Hands out the next batch to launches of graphs on `stream`.
-  Status before_replay(void* stream, const WaitLimit& wait_limit) {
-    return timed([&] {
-      return wait_for(wait_limit, &clock_.waits(), [&] {
-        return draw([&] { return drawer_->before_replay(stream); });
-      });
-    });
-  }
-  /// The same where records have rows.
+  /// Hands out the next batch to launches of graphs on the stream of `target`.
   Status before_replay(RowsTarget& target, const WaitLimit& wait_limit) {
     return timed([&] {
       return wait_for(wait_limit, &clock_.waits(), [&] {
-        return draw([&] { return drawer_->before_replay_rows(target); });
+        return draw([&] { return drawer_->before_replay(target); });
       });
     });
   }

@@ -70,16 +70,11 @@ class DeviceDrawer final : public Planner<StagedRing> {
     return rows_ ? draw_by(*rows_, target) : Outcome::kCapturing;
   }
 
-  /// Makes the next batch that of launches on `stream`, until the next call. Only whole
-  /// batches are; of others nothing is used up.
-  Outcome before_replay(void* stream) override {
-    Target target{.leaves = nullptr, .stream = stream};
-    return fixed_ ? replay_by(*fixed_, target) : Outcome::kCapturing;
-  }
-  /// The same of records with rows, if the batch fits the rows that `target` names;
-  /// none for any.
-  Outcome before_replay_rows(RowsTarget& target) override {
-    return rows_ ? replay_by(*rows_, target) : Outcome::kCapturing;
+  /// Makes the next batch that of launches on the stream of `target`, until the next
+  /// call, if it fits the rows that this names; none for any. Only whole batches are;
+  /// of others nothing is used up.
+  Outcome before_replay(RowsTarget& target) override {
+    return rows_ ? replay_by(*rows_, target) : replay_by(*fixed_, target);
   }
 
   /// Ends what goes on between draws; see DrawOrder::settle().
@@ -97,8 +92,9 @@ class DeviceDrawer final : public Planner<StagedRing> {
   }
 
  private:
-  // `draw`: DeviceDraw or RowsDraw, and `to` what that draws into.
+  // `Draw`: DeviceDraw or RowsDraw.
 
+  /// `to`: what that draws into.
   template <class Draw, class To>
   Outcome draw_by(Draw& draw, To& to) {
     const auto stream = static_cast<StreamHandle>(to.stream);
@@ -121,10 +117,10 @@ class DeviceDrawer final : public Planner<StagedRing> {
     return outcome;
   }
 
-  template <class Draw, class To>
-  Outcome replay_by(Draw& draw, To& to) {
+  template <class Draw>
+  Outcome replay_by(Draw& draw, RowsTarget& target) {
     if (!draw.has_graphs()) return Outcome::kCapturing;
-    const auto stream = static_cast<StreamHandle>(to.stream);
+    const auto stream = static_cast<StreamHandle>(target.stream);
     const DrawOrder::Call call(order_, stream);
     if (call.capture()) return Outcome::kCapturing;
     Outcome outcome = plan();
@@ -132,7 +128,7 @@ class DeviceDrawer final : public Planner<StagedRing> {
       draw.find(planned());
       if (!draw.is_whole())
         outcome = Outcome::kFinished;
-      else if (!draw.fits_captured(to))
+      else if (!draw.fits_captured(target))
         outcome = Outcome::kResize;
     }
     if (outcome != Outcome::kBatch) {

@@ -52,7 +52,7 @@ class DevicePacking final : public Packing<StagedRing, DevicePackedRows> {
   /// Makes the next batch that of launches on the stream of `target`, until the next
   /// call. Only whole batches are; of others nothing is used up. Its block is written
   /// to again by later calls alone, behind the launches.
-  Outcome before_replay_rows(RowsTarget& target) override {
+  Outcome before_replay(RowsTarget& target) override {
     const auto stream = static_cast<StreamHandle>(target.stream);
     const DrawOrder::Call call(order_, stream);
     if (call.capture()) return Outcome::kCapturing;

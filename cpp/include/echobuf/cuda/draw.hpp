@@ -127,7 +127,7 @@ class DeviceDraw {
     target.count = count();
     return true;
   }
-  bool fits_captured(Target& target) const { return fits(target); }
+  static constexpr bool fits_captured(const RowsTarget&) { return true; }
 
   void draw(const Target& target) {
     order_.ordered(target.stream, plan_.end(), [&] {

@@ -78,12 +78,9 @@ class Drawer {
   virtual Outcome draw_rows(RowsTarget& /*target*/, Poll* /*poll*/) {
     return Outcome::kCapturing;
   }
-  /// On a device: makes the next batch that of launches on `stream`, or on that of
-  /// `target`, until the next call.
-  virtual Outcome before_replay(void* /*stream*/) { return Outcome::kCapturing; }
-  virtual Outcome before_replay_rows(RowsTarget& /*target*/) {
-    return Outcome::kCapturing;
-  }
+  /// On a device: makes the next batch that of launches on the stream of `target`,
+  /// until the next call, if it fits the rows that this names; none for any.
+  virtual Outcome before_replay(RowsTarget& /*target*/) { return Outcome::kCapturing; }
 };
 
 }  // namespace echobuf
