@@ -161,7 +161,7 @@ class CudaBackend:
         if self._rows is not None:
             return self._next_rows(self._rows, handle, timeout)
         leaves, addresses = self._allocate(self._arrays.empty, handle)
-        count: int = self._ask(self.core.next_at, addresses, handle, timeout)
+        count = self._draw(addresses, handle, timeout)
         if count < 0:
             return -count
         self._arrays.finish(leaves, leaves, count, handle)
@@ -208,7 +208,7 @@ class CudaBackend:
         if self._rows is not None:
             return self._next_rows_into(self._rows, leaves, timeout, stream)
         drawn, addresses, handle = self._allocate(self._arrays.out, leaves, stream)
-        count: int = self._ask(self.core.next_at, addresses, handle, timeout)
+        count = self._draw(addresses, handle, timeout)
         if count >= 0:
             self._arrays.finish(leaves, drawn, count, handle)
         return count
@@ -294,6 +294,12 @@ class CudaBackend:
         handle = self._arrays.stream(stream)
         capturing: bool = self._ask(self._device.core.is_capturing, handle)
         return capturing
+
+    def _draw(self, addresses: list[int], stream: int, timeout: float | None) -> int:
+        try:  # as _ask() does, in fewer steps: a draw takes but microseconds
+            return self.core.next_at(addresses, stream, timeout)
+        except _core.CudaError as error:
+            raise device_error(self._device.name, error) from None
 
     def _draw_rows(
         self,
