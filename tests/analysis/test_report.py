@@ -245,7 +245,10 @@ def test_memory_on_a_device_of_ragged_examples_is_what_a_buffer_takes():
             device="cuda",
         ) as buffer,
     ):
-        assert memory.bytes_device == buffer.stats().bytes_device > 64 * 80
+        taken = buffer.stats()
+    assert taken.bytes_device > 64 * 80
+    # Rows begin at a multiple of 256 bytes.
+    assert 0 <= memory.bytes_device - taken.bytes_device <= 256
 
 
 def test_memory_of_a_window_that_no_buffer_takes_is_refused():
