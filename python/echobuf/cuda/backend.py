@@ -311,9 +311,12 @@ class CudaBackend:
     ) -> tuple[int, int, list[int]]:
         """Return a code, and the records and the rows of the next batch."""
         room = 0 if out is None else out.room
-        code, count, rows, captured = self._ask(
-            self.core.next_rows, *memory, count, room, stream, timeout
-        )
+        try:
+            code, count, rows, captured = self.core.next_rows(
+                *memory, count, room, stream, timeout
+            )
+        except _core.CudaError as error:
+            raise device_error(self._device.name, error) from None
         if captured and out is not None:
             bounds = self._captured or out.rows
             # Of several graphs any may be replayed.
