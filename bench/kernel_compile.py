@@ -47,7 +47,7 @@ CHAINS = {
 
 
 def source_of(chain: list[Any]) -> codegen.StageSource:
-    made = make_output_spec(make_spec({"image": IMAGE}), {"image": chain}, whole=False)
+    made = make_output_spec(make_spec({"image": IMAGE}), {"image": chain})
     return codegen.stage_source(plan for _, plan in made.plans)
 
 

@@ -47,7 +47,7 @@ class Case:
         """Return the source of its kernels, and what the compiler is told."""
         if not self.chain:
             return codegen.draw_source(), codegen.draw_options()
-        made = make_output_spec(make_spec(self.spec), self.transform, whole=False)
+        made = make_output_spec(make_spec(self.spec), self.transform)
         source = codegen.stage_source(plan for _, plan in made.plans)
         return source.text, source.options
 

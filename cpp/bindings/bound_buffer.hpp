@@ -41,8 +41,8 @@ class BoundBuffer : public Methods {
   /// `leaves`: of what is put; `output`: of batches.
   BoundBuffer(const py::list& leaves, const py::list& output,
               std::shared_ptr<Core> buffer)
-      : leaves_(leaves, buffer->options().ragged),
-        output_(output, buffer->options().ragged),
+      : leaves_(leaves, buffer->options().lengths.in_batches()),
+        output_(output, buffer->options().lengths.in_batches()),
         buffer_(std::move(buffer)) {}
 
   /// The object that takes apart the trees that are put.

@@ -10,7 +10,7 @@
 namespace echobuf::python {
 namespace {
 
-Leaf make_leaf(const py::handle& item, bool ragged) {
+Leaf make_leaf(const py::handle& item, bool in_batches) {
   const auto pair = item.cast<py::tuple>();
   Leaf leaf{pair[0].cast<py::dtype>(), {}, 0};
   for (const py::handle& extent : pair[1].cast<py::tuple>()) {
@@ -20,7 +20,8 @@ Leaf make_leaf(const py::handle& item, bool ragged) {
   if (leaf.shape.empty()) leaf.write_number = writer_of_numbers(leaf.dtype);
   leaf.dlpack = dlpack_type(leaf.dtype);
   leaf.row_bytes = static_cast<std::size_t>(leaf.dtype.itemsize());
-  for (std::size_t i = ragged || leaf.any_length ? 1 : 0; i < leaf.shape.size(); ++i)
+  for (std::size_t i = in_batches || leaf.any_length ? 1 : 0; i < leaf.shape.size();
+       ++i)
     leaf.row_bytes *= static_cast<std::size_t>(leaf.shape[i]);
   return leaf;
 }
@@ -110,14 +111,14 @@ bool bind_number(const Leaf& leaf, py::handle item, std::size_t leaves,
 
 }  // namespace
 
-Leaves::Leaves(const py::list& spec, bool ragged) : ragged_(ragged) {
-  for (const py::handle& item : spec) leaves_.push_back(make_leaf(item, ragged));
+Leaves::Leaves(const py::list& spec, bool in_batches) : in_batches_(in_batches) {
+  for (const py::handle& item : spec) leaves_.push_back(make_leaf(item, in_batches));
 }
 
 std::vector<FieldShape> Leaves::fields() const {
   std::vector<FieldShape> fields;
   for (const Leaf& leaf : leaves_) {
-    const bool has_rows = ragged_ || leaf.any_length;
+    const bool has_rows = in_batches_ || leaf.any_length;
     const std::size_t rows = has_rows ? static_cast<std::size_t>(leaf.shape.at(0)) : 1;
     fields.push_back({leaf.row_bytes, rows});
   }
@@ -132,7 +133,7 @@ void Leaves::carry(const std::vector<std::optional<std::string>>& names) {
 std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
                                         bool stacked, Sources& sources) const {
   const py::ssize_t rows_axis = stacked ? 1 : 0;
-  const py::ssize_t rest = rows_axis + (ragged_ ? 1 : 0);
+  const py::ssize_t rest = rows_axis + (in_batches_ ? 1 : 0);
   sources.leaves.reserve(leaves_.size());
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const py::handle item = arrays[i];
@@ -149,16 +150,17 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
     const auto array =
         carried ? view_of_carried(item, leaf) : view_of(item, leaf, sources);
     if (!array || array->ndim < rest) return i;
-    if (!array->has_shape(rest, leaf.shape, ragged_ ? 1 : 0)) return i;
+    if (!array->has_shape(rest, leaf.shape, in_batches_ ? 1 : 0)) return i;
     if (!array->contiguous_from(rows_axis)) return i;
     const auto n = stacked ? static_cast<std::uint64_t>(array->shape[0]) : 1;
-    const auto rows = ragged_ ? static_cast<std::size_t>(array->shape[rows_axis]) : 0;
+    const auto rows =
+        in_batches_ ? static_cast<std::size_t>(array->shape[rows_axis]) : 0;
     if (i == 0) {
       sources.n = n;
       sources.rows = rows;
     }
     if (n != sources.n || rows != sources.rows) return i;
-    if (ragged_ && rows > static_cast<std::size_t>(leaf.shape[0])) return i;
+    if (in_batches_ && rows > static_cast<std::size_t>(leaf.shape[0])) return i;
     sources.leaves.push_back({array->data, stacked ? array->stride(0) : 0});
   }
   if (!within_limits(sources)) return 0;
@@ -171,8 +173,8 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
 bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacked,
                        Sources& sources) const {
   py::handle values = item;
-  if (ragged_ && stacked) return false;
-  if (ragged_ || stacked) {
+  if (in_batches_ && stacked) return false;
+  if (in_batches_ || stacked) {
     if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) return false;
     values = PyTuple_GET_ITEM(item.ptr(), 0);
   }
@@ -186,7 +188,7 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
   const auto rows = static_cast<std::uint64_t>(array->shape[0]);
   sources.n = 1;
   source.rows = rows;
-  if (ragged_ || stacked) {
+  if (in_batches_ || stacked) {
     static const Leaf kOffsets = [] {
       Leaf offsets{py::dtype::of<std::int64_t>(), {0}, sizeof(std::int64_t)};
       offsets.dlpack = dlpack_type(offsets.dtype);
@@ -202,7 +204,7 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
     bool ordered = true;
     for (std::uint64_t i = 0; i < examples; ++i) ordered &= first[i + 1] >= first[i];
     if (!ordered) return false;
-    if (ragged_) {
+    if (in_batches_) {
       if (examples > most_examples_) return false;
       source.batch_offsets = first;
       sources.rows = examples;
@@ -239,7 +241,7 @@ bool Leaves::within_limits(const Sources& sources) const {
     for (std::size_t f = 0; f < leaves_.size(); ++f) {
       if (!leaves_[f].any_length) continue;
       const std::uint64_t rows = sources.leaves[f].rows_of(i);
-      const std::uint64_t longest = ragged_ ? longest_of(sources, f) : rows;
+      const std::uint64_t longest = in_batches_ ? longest_of(sources, f) : rows;
       if (leaves_[f].max_length > 0 && longest > leaves_[f].max_length) return false;
       bytes += rows * leaves_[f].row_bytes;
       if (same_lengths_ && rows != sources.leaves[0].rows_of(i)) return false;
@@ -273,11 +275,11 @@ bool Leaves::bind_out(const py::list& arrays, std::uint64_t batch_size,
     if (!Py_IS_TYPE(item.ptr(), py::detail::npy_api::get().PyArray_Type_)) return false;
     auto array = py::reinterpret_borrow<py::array>(item);
     const Leaf& leaf = leaves_[i];
-    const py::ssize_t lead = ragged_ ? 0 : 1;
+    const py::ssize_t lead = in_batches_ ? 0 : 1;
     if (!array.writeable() || !(array.flags() & py::array::c_style)) return false;
     if (array.ndim() < lead || !same_dtype(array, leaf.dtype)) return false;
     if (!view_of(array).has_shape(lead, leaf.shape, 0)) return false;
-    if (!ragged_ && array.shape(0) != batch) return false;
+    if (!in_batches_ && array.shape(0) != batch) return false;
     auto* data = static_cast<std::byte*>(array.mutable_data());
     targets.push_back(data);
     if (array.nbytes() != 0) ranges.push_back({data, data + array.nbytes()});

@@ -53,9 +53,9 @@ struct Sources {
 
 class Leaves {
  public:
-  /// `spec`: a list of (dtype, shape). `ragged`: of whole batches, whose axis shapes
-  /// have, but for those of leaves of any length.
-  Leaves(const py::list& spec, bool ragged);
+  /// `spec`: a list of (dtype, shape). `in_batches`: of whole batches, whose axis
+  /// shapes have, but for those of leaves of any length.
+  Leaves(const py::list& spec, bool in_batches);
 
   /// The fields of a record.
   std::vector<FieldShape> fields() const;
@@ -105,7 +105,7 @@ class Leaves {
   bool within_limits(const Sources& sources) const;
   static std::uint64_t longest_of(const Sources& sources, std::size_t leaf);
 
-  const bool ragged_;
+  const bool in_batches_;
   std::vector<Leaf> leaves_;  // never changed, but for carry() and limit(), before the
                               // first put
   std::uint64_t most_bytes_ = 0;     // of the leaves of any length of a record

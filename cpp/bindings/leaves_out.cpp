@@ -63,7 +63,7 @@ py::list Leaves::wrap(Batch batch, LengthOptions::Form form,
     std::byte* const values = data + place.values;
     py::object made;
     if (!leaf.any_length) {
-      made = array_over(leaf, ragged_ ? 1 : 0, One{batch.count}, values, base);
+      made = array_over(leaf, in_batches_ ? 1 : 0, One{batch.count}, values, base);
     } else {
       const std::uint64_t entries = batch.count + (packed ? 1 : 0);
       made = makers.at(i)(
@@ -102,7 +102,7 @@ py::list Leaves::wrap(const BatchLayout& layout, Batch batch) const {
   const py::capsule base = own(std::move(batch.block));
   py::list arrays(leaves_.size());
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
-    py::object array = array_over(leaves_[i], ragged_ ? 1 : 0,
+    py::object array = array_over(leaves_[i], in_batches_ ? 1 : 0,
                                   std::array<std::uint64_t, 1>{batch.count},
                                   data + layout.offset(i), base);
     PyList_SET_ITEM(arrays.ptr(), static_cast<py::ssize_t>(i), array.release().ptr());
@@ -122,7 +122,8 @@ py::list Leaves::export_all(const BatchLayout& layout, Batch batch) const {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const Leaf& leaf = leaves_[i];
     std::vector<std::int64_t> shape{static_cast<std::int64_t>(batch.count)};
-    shape.insert(shape.end(), leaf.shape.begin() + (ragged_ ? 1 : 0), leaf.shape.end());
+    shape.insert(shape.end(), leaf.shape.begin() + (in_batches_ ? 1 : 0),
+                 leaf.shape.end());
     py::object one = py::cast(ExportedLeaf(block, data + layout.offset(i),
                                            leaf.dlpack.value(), std::move(shape)));
     PyList_SET_ITEM(exported.ptr(), static_cast<py::ssize_t>(i), one.release().ptr());

@@ -93,7 +93,8 @@ BufferOptions make_options(const py::kwargs& given) {
   arguments.take("borrowed", options.borrowed);
   read_output(arguments, options);
   const py::list leaves = arguments.take("leaves");
-  options.fields = echobuf::python::Leaves(leaves, options.ragged).fields();
+  options.fields =
+      echobuf::python::Leaves(leaves, options.lengths.in_batches()).fields();
   std::vector<std::uint64_t> max_lengths;
   std::vector<py::bytes> pad_values;
   arguments.take("max_lengths", max_lengths);

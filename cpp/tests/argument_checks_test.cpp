@@ -125,9 +125,9 @@ TEST_F(Misused, TargetsThatPointNowhere) {
   EXPECT_EQ(half.count, 4u);
 }
 
-TEST(Misuse, RaggedRecordsOfTooManyRows) {
+TEST(Misuse, WholeBatchesOfTooManyExamples) {
   BufferOptions options = numbered(4, 1, {1, 1});
-  options.ragged = true;
+  options.lengths.examples = 3;
   options.fields = {{sizeof(double), 3}};
   Buffer buffer(options);
   const double rows[4] = {1, 2, 3, 4};

@@ -33,7 +33,7 @@ struct Bench {
   explicit Bench(BufferOptions opts)
       : options(std::move(opts)),
         ring(ring_capacity(options)),
-        store(RecordLayout(options.fields, false), ring.capacity()),
+        store(RecordLayout(options.fields), ring.capacity()),
         layout(store.layout(), options.leaves, options.batch_size),
         pool(std::make_shared<BatchPool>(layout.bytes(), 2)),
         drawer(options, ring, store, layout, pool) {}

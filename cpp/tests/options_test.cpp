@@ -32,7 +32,7 @@ const Wrong kWrong[] = {
        o.factor = {5, 2};
        o.batch_size = 41;
      }},
-    {"`batch_size`", [](auto& o) { o.ragged = true; }},
+    {"`batch_size`", [](auto& o) { o.lengths.examples = 3; }},
     {"`max_factor`",
      [](auto& o) {
        o.automatic = true;
@@ -71,15 +71,14 @@ const Wrong kWrongLengths[] = {
     {"`lengths`", [](auto& o) { o.lengths.fields[1].field = 1; }},
     {"`lengths`", [](auto& o) { o.lengths.fields[1].row_bytes = 0; }},
     {"`lengths`", [](auto& o) { o.shared = true; }},
-    {"`examples`", [](auto& o) { o.lengths.examples = 3; }},
     {"`examples`",
      [](auto& o) {
-       o.ragged = true;
        o.batch_size = 1;
+       o.lengths.examples = 3;
+       o.fields[0].rows = 4;
      }},
     {"`max_rows`",
      [](auto& o) {
-       o.ragged = true;
        o.batch_size = 1;
        o.lengths.examples = 3;
        o.lengths.max_rows = 9;

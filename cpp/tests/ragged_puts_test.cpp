@@ -63,7 +63,6 @@ TEST(RaggedBuffer, RefusesOffsetsThatDecreaseAndNoValues) {
 TEST(RaggedBuffer, RefusesWholeBatchesThatAreNone) {
   constexpr std::uint64_t kExamples = 5;  // of a batch, at most
   BufferOptions options = of_lengths(4, 1, {1, 1}, 400);
-  options.ragged = true;
   options.fields[0].rows = options.lengths.examples = kExamples;
   options.lengths.fields[0].max_length = 6;
   Buffer buffer(options);

@@ -18,7 +18,7 @@ using echobuf::SourceLeaf;
 
 TEST(Slots, TakesRowsWithAnyStrideAndWrapsAround) {
   constexpr std::uint64_t kCapacity = 7;
-  Slots store(RecordLayout({{3, 1}, {8, 1}}, false), kCapacity);
+  Slots store(RecordLayout({{3, 1}, {8, 1}}), kCapacity);
   std::vector<std::byte> small(3 * 40), large(24 * 40);
   for (std::size_t i = 0; i < small.size(); ++i) small[i] = static_cast<std::byte>(i);
   for (std::size_t i = 0; i < large.size(); ++i)
@@ -42,7 +42,7 @@ TEST(Slots, TakesRowsWithAnyStrideAndWrapsAround) {
 TEST(Slots, TakesLargeRecordsWhereTheCachesCannotHoldTheWindow) {
   constexpr std::size_t kBytes = echobuf::kStreamRow * 3 + 1;
   constexpr std::uint64_t kCapacity = echobuf::kStreamInto / kBytes + 1;
-  Slots store(RecordLayout({{kBytes, 1}, {1, 1}}, false), kCapacity);
+  Slots store(RecordLayout({{kBytes, 1}, {1, 1}}), kCapacity);
   std::vector<std::byte> large(kBytes * 3), small(3);
   for (std::size_t i = 0; i < large.size(); ++i)
     large[i] = static_cast<std::byte>(i * 7 + i / kBytes);
@@ -59,7 +59,7 @@ TEST(Slots, TakesLargeRecordsWhereTheCachesCannotHoldTheWindow) {
 
 TEST(Slots, KeepsTheLengthOfRaggedRecords) {
   constexpr std::size_t kMost = 5;
-  Slots store(RecordLayout({{8, kMost}, {1, kMost}}, true), 3);
+  Slots store(RecordLayout({{8, kMost}, {1, kMost}}, kMost), 3);
   const std::vector<std::uint64_t> wide = {10, 11, 12, 13, 14};
   const std::vector<std::uint8_t> narrow = {1, 2, 3, 4, 5};
   const SourceLeaf leaves[] = {{reinterpret_cast<const std::byte*>(wide.data()), 0},
@@ -83,7 +83,7 @@ TEST(Slots, KeepsTheLengthOfRaggedRecords) {
 
 TEST(Slots, GathersLargeRaggedRecordsPastTheCaches) {
   const std::size_t rows = echobuf::kStreamFrom / 8 + 5;
-  Slots store(RecordLayout({{8, rows}}, true), 1);
+  Slots store(RecordLayout({{8, rows}}, rows), 1);
   std::vector<std::uint64_t> wide(rows), got(rows);
   for (std::size_t i = 0; i < rows; ++i) wide[i] = i * i;
   const SourceLeaf leaf{reinterpret_cast<const std::byte*>(wide.data()), 0};
@@ -94,9 +94,9 @@ TEST(Slots, GathersLargeRaggedRecordsPastTheCaches) {
 }
 
 TEST(Slots, CountsItsBytes) {
-  const RecordLayout plain({{3, 1}, {8, 1}}, false), ragged({{8, 5}}, true);
+  const RecordLayout plain({{3, 1}, {8, 1}}), in_batches({{8, 5}}, 5);
   EXPECT_EQ(Slots::bytes(plain, 10), 10 * plain.stride());
-  EXPECT_GT(Slots::bytes(ragged, 10), 10 * ragged.stride());
+  EXPECT_GT(Slots::bytes(in_batches, 10), 10 * in_batches.stride());
 }
 
 TEST(Slots, RefusesASizeThatPassesSixtyFourBits) {

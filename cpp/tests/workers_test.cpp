@@ -217,7 +217,7 @@ TEST(Workers, AControlBlockOfAnotherSizeIsRefused) {
 
 TEST(Workers, RecordsThatAreWholeBatchesAreRefused) {
   BufferOptions options = Trainer::options();
-  options.ragged = true;
+  options.lengths.examples = 2;
   options.batch_size = 1;
   EXPECT_THROW(Buffer{options}, std::invalid_argument);
 }

@@ -133,8 +133,7 @@ class EchoBuffer(Producing, Resumable, Uncopied):
         self._assemble(spec, options, shared=self._shared, borrowed=self._borrowed)
         structure = make_structure(self._output.spec.treespec)
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
-        lead = () if options.whole_batches else (options.batch_size,)
-        self._full_length = (lead + self._output.spec.fields[0].shape)[0]
+        self._full_length = (options.lead + self._output.spec.fields[0].shape)[0]
         if options.max_rows is not None:
             self._full_length = -1  # any number of examples
 

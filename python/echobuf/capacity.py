@@ -192,11 +192,6 @@ def _read(path: str) -> str:
 # ---- sizes of ragged leaves
 
 
-def examples_of(spec: Spec, options: Options) -> int:
-    """Return the most examples of a record: more than one in a whole batch."""
-    return int(spec.fields[0].shape[0]) if options.whole_batches else 1
-
-
 def row_of(spec: Spec) -> int:
     """Return the bytes of one row of all ragged leaves."""
     return sum(row_bytes(field) for field in spec.fields if is_ragged(field))
@@ -215,7 +210,7 @@ def payload_bytes(spec: Spec, options: Options) -> int:
     """Return the most bytes that ragged leaves take in a window; 0 without such."""
     if options.payload_bytes is not None:
         return options.payload_bytes
-    most = options.window * examples_of(spec, options)
+    most = options.window * spec.most_examples
     return most * sum(
         row_bytes(field) * length
         for field, length in zip(spec.fields, max_lengths(spec, options), strict=True)

@@ -60,11 +60,6 @@ class LoaderBuffer(EchoBuffer):
         """The number of the epoch that is drawn from."""
         return self._epoch
 
-    @property
-    def whole_batches(self) -> bool:
-        """True with `unit="batch"`: items are whole batches, of different lengths."""
-        return self._options.whole_batches
-
     # ---- feeding
 
     def put_tree(self, tree: Any, stacked: bool) -> None:

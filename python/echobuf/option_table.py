@@ -92,8 +92,6 @@ class OptionTable:
         choice("example", "batch"),
         "Unit",
         "example",
-        core="ragged",
-        to_core=lambda unit: unit == "batch",
         state="always",
         doc='"example", or "batch" to echo whole batches as they are.',
     )

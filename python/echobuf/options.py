@@ -89,8 +89,18 @@ class Options(OptionTable):
 
     @property
     def whole_batches(self) -> bool:
-        """True with `unit="batch"`: batches may be shorter than the spec."""
+        """True with `unit="batch"`: each record is a batch."""
         return self.unit == "batch"
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The axes of batches before those of a record's fields."""
+        return () if self.whole_batches else (self.batch_size,)
+
+    @property
+    def noun(self) -> str:
+        """The word for what is put: "examples", or "batches"."""
+        return "batches" if self.whole_batches else "examples"
 
     @property
     def packs(self) -> bool:

@@ -160,9 +160,8 @@ class RaggedOut:
         self._row_length = options.row_length
         self._is_packed = options.ragged == "packed"
         self._size = None if options.max_rows else options.batch_size
-        self._is_whole = options.whole_batches
-        if self._is_whole:
-            self._size = int(spec.fields[0].shape[0])
+        if spec.batch_axis:
+            self._size = spec.most_examples
         self._form: Any = Ragged if self._is_packed else Padded
         if options.packs:
             self._form = Packed
@@ -316,7 +315,7 @@ class RaggedOut:
             self._spec.fields, self._spec.paths, rows, strict=True
         ):
             if not is_ragged(field):
-                of_one = field.shape[1:] if self._is_whole else field.shape
+                of_one = field.shape[len(self._spec.batch_axis) :]
                 fields.append(Field((room, *of_one), field.dtype))
                 paths.append(path)
                 extra.append(0)

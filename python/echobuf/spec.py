@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,14 @@ class Spec:
     # Where in the structure, such as `['image']`; messages put the name of the whole
     # before it
     paths: tuple[str, ...]
+    # Of a whole batch, the extent of axis 0 of all fields, which what is put may fall
+    # short of; `()` where a record is one example
+    batch_axis: tuple[int, ...] = ()
+
+    @property
+    def most_examples(self) -> int:
+        """The most examples of a record."""
+        return self.batch_axis[0] if self.batch_axis else 1
 
     @property
     def is_ragged(self) -> bool:
@@ -79,7 +87,25 @@ def make_spec(spec: Any) -> Spec:
     return Spec(treespec, tuple(fields), tuple(paths))
 
 
-def check_example_axes(spec: Spec) -> None:
+def make_record_spec(spec: Any, *, unit: str) -> Spec:
+    """Read a pytree of `Field`s and arrays as that of a record of a buffer.
+
+    Args:
+        spec: of one example; with `unit="batch"`, of one whole batch.
+        unit: that is echoed.
+
+    Raises:
+        SpecError: as `make_spec`; or the axes are not those of such a record.
+    """
+    made = make_spec(spec)
+    if unit == "example":
+        _check_example_axes(made)
+        return made
+    _check_batch_axis(made)
+    return replace(made, batch_axis=made.fields[0].shape[:1])
+
+
+def _check_example_axes(spec: Spec) -> None:
     """Raise `SpecError` if another axis than 0 of a leaf, of one example, varies."""
     for field, path in zip(spec.fields, spec.paths, strict=True):
         if None in field.shape[1:]:
@@ -90,7 +116,7 @@ def check_example_axes(spec: Spec) -> None:
             )
 
 
-def check_batch_axis(spec: Spec) -> None:
+def _check_batch_axis(spec: Spec) -> None:
     """Raise `SpecError` unless all leaves, of a whole batch, are of one length."""
     for field, path in zip(spec.fields, spec.paths, strict=True):
         if field.shape[:1] == (None,):

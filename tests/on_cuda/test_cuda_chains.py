@@ -212,7 +212,7 @@ def test_a_kernel_larger_than_a_block_keeps_its_weights():
 def test_every_kind_of_stage_runs_as_ptx():
     found: set[str] = set()
     for spec, transform in NAMED.values():
-        made = make_output_spec(make_spec(spec), transform, whole=False)
+        made = make_output_spec(make_spec(spec), transform)
         source = codegen.stage_source(plan for _, plan in made.plans).text
         found |= set(re.findall(r"return echobuf::transform::(\w+)", source))
     assert found == KINDS

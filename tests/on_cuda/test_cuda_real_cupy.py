@@ -86,7 +86,7 @@ def test_cupy_compiles_chains_and_what_it_made_is_kept(monkeypatch, tmp_path):
     spec = make_spec(echobuf.Field((32, 32, 3), np.uint8))
     jitter = transforms.RandomApply([transforms.ColorJitter(0.1, 0.1)])
     chain = [transforms.RandomCrop(20), jitter]
-    plans = make_output_spec(spec, chain, whole=False).plans
+    plans = make_output_spec(spec, chain).plans
     source = codegen.stage_source(plan for _, plan in plans)
     programs, options = source.programs, source.options
     cubins = cupy_device.compiled(programs, options)

@@ -34,7 +34,7 @@ COMMON = {  # with the registers that a thread of each may take
 
 
 def source_of(spec, transform):
-    made = make_output_spec(make_spec(spec), transform, whole=False)
+    made = make_output_spec(make_spec(spec), transform)
     return codegen.stage_source(plan for _, plan in made.plans)
 
 
@@ -77,7 +77,7 @@ def test_chains_on_ragged_leaves_do_not_spill():
         "wave": [t.RandomGain(), t.RandomApply([t.GaussianNoise()])],
         "bands": [t.SpecMask(27, 100, time_axis=0), t.ToDtype(np.float16)],
     }
-    made = make_output_spec(make_spec(spec), transform, whole=False)
+    made = make_output_spec(make_spec(spec), transform)
     source = codegen.stage_source(made.rows, listed=True)
     assert source.text.count("kListed = true") == len(set(source.entries)) >= 5
     for kernel in compiled(source, "sm_75").values():

@@ -141,7 +141,7 @@ def test_a_chain_of_one_channel_is_one_stage() -> None:
     stages = []
     for shape in ((6, 50), (1, 6, 50)):
         spec = make_spec({"x": Field(shape, np.float32)})
-        [(_, plan)] = make_output_spec(spec, {"x": steps}, whole=False).plans
+        [(_, plan)] = make_output_spec(spec, {"x": steps}).plans
         assert plan is not None
         stages.append(len(plan.stages))
     assert stages == [1, 1]

@@ -1,4 +1,5 @@
-// The options of records that differ in length: fields of any number of rows.
+// The options of records that differ in length: fields of any number of rows, and whole
+// batches.
 #pragma once
 
 #include <algorithm>
@@ -37,11 +38,14 @@ struct LengthOptions {
   std::uint64_t pack_to = 0;   // values of a row that whole examples are packed into: a
                                // batch is `batch_size` of such rows; 0: none
   bool cut = false;            // longer examples are cut to `pack_to`
-  // Of a record at most, where it is a whole batch: see BufferOptions::ragged. 0: each
-  // record is an example.
+  // Of a record at most, where each is a whole batch: put with any number of examples
+  // up to this, and drawn as it is. 0: each record is an example.
   std::uint64_t examples = 0;
 
+  /// Returns whether fields have any number of rows.
   bool any() const { return !fields.empty(); }
+  /// Returns whether each record is a whole batch.
+  bool in_batches() const { return examples > 0; }
 
   /// Packs whole examples into rows of `row_length` values; 0: does not.
   void pack_into(std::uint64_t row_length, bool cuts_longer) {

@@ -17,8 +17,7 @@ struct BorrowedSlots;
 struct BufferOptions {
   std::vector<FieldShape> fields;   // of one record, in the order of the leaves
   std::vector<LeafOptions> leaves;  // of a batch; none: the fields as they are
-  bool ragged = false;              // a record is a whole batch, with a length
-  std::uint64_t batch_size = 1;     // records a draw; 1 if ragged
+  std::uint64_t batch_size = 1;     // records a draw; 1 if each is a whole batch
   std::uint64_t window = 1;         // records
   bool automatic = false;           // factor="auto"; else `factor`
   Ratio factor{1, 1};
@@ -31,7 +30,7 @@ struct BufferOptions {
   std::shared_ptr<const BorrowedSlots> borrowed =
       nullptr;             // the slots are another process's
   std::uint32_t idle = 2;  // blocks of batch memory kept for the batches to come
-  LengthOptions lengths;   // of records that differ in length
+  LengthOptions lengths;   // of records that differ in length, or are whole batches
   bool echoes = false;     // draws know their echo: for infos, and for operations
 
   // Passes leave records out where another one was put with a version that is higher by
@@ -42,7 +41,6 @@ struct BufferOptions {
   /// names python/echobuf/option_table.py has them.
   template <class Visit>
   void each(Visit&& visit) {
-    visit("ragged", ragged);
     visit("batch_size", batch_size);
     visit("window", window);
     visit("factor", factor);
@@ -63,9 +61,9 @@ struct BufferOptions {
     visit("examples", lengths.examples);
   }
 
-  /// Returns the most examples of a batch: with `ragged`, of its only record.
+  /// Returns the most examples of a batch, or of the whole batch that it is.
   std::uint64_t most_examples() const {
-    return lengths.examples > 0 ? lengths.examples : batch_size;
+    return lengths.in_batches() ? lengths.examples : batch_size;
   }
 
   /// Returns whether a leaf of batches is an info.

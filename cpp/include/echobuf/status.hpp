@@ -1,6 +1,8 @@
 // The ways in which calls of a buffer can end.
 #pragma once
 
+#include <cstddef>
+
 namespace echobuf {
 
 enum class Status : int {
@@ -23,6 +25,28 @@ enum class Status : int {
 struct Poll {
   virtual ~Poll() = default;
   virtual bool go_on() = 0;
+};
+
+/// Asks a poll once in so many bytes.
+class PollMeter {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{16} << 20;
+
+  void wrote(std::size_t bytes) { since_poll_ += bytes; }
+
+  /// Returns false if the poll, asked now, says stop.
+  bool go_on(Poll* poll) {
+    if (!poll || since_poll_ < kBytes) return true;
+    since_poll_ = 0;
+    return poll->go_on();
+  }
+  bool go_on(std::size_t bytes, Poll* poll) {
+    wrote(bytes);
+    return go_on(poll);
+  }
+
+ private:
+  std::size_t since_poll_ = 0;  // bytes
 };
 
 }  // namespace echobuf

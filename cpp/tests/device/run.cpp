@@ -76,10 +76,10 @@ template <class Buffer>
 void produce(Buffer& buffer, std::uint64_t term, const Plan& plan, Left& left) {
   std::mt19937_64 random(plan.seed);
   for (std::uint64_t first = 0; first < plan.examples;) {
-    const bool ragged = plan.options.ragged;
+    const bool in_batches = plan.options.lengths.in_batches();
     const std::uint64_t count =
-        ragged ? 1 : std::min(pick(random, 1, 7), plan.examples - first);
-    const std::size_t rows = ragged ? first % (plan.options.fields[0].rows + 1) : 0;
+        in_batches ? 1 : std::min(pick(random, 1, 7), plan.examples - first);
+    const std::size_t rows = in_batches ? first % (plan.options.fields[0].rows + 1) : 0;
     const Examples examples(plan.options, first, count);
     if constexpr (Buffer::kUploads) {
       if (plan.claimed) {
@@ -210,8 +210,9 @@ Plan random_plan(std::uint64_t seed) {
   Plan plan;
   plan.seed = seed;
   BufferOptions& o = plan.options;
-  o.ragged = seed % 8 == 7;
-  const std::size_t rows = o.ragged ? pick(random, 1, 4) : 1;
+  const bool in_batches = seed % 8 == 7;
+  const std::size_t rows = in_batches ? pick(random, 1, 4) : 1;
+  if (in_batches) o.lengths.examples = rows;
   const std::size_t fields = seed % 16 == 3 ? 40 : pick(random, 1, 3);
   constexpr std::size_t kSizes[] = {1, 2, 3, 4, 8, 15, 16, 24, 64, 100, 1000};
   for (std::size_t f = 0; f < fields; ++f)
@@ -220,7 +221,7 @@ Plan random_plan(std::uint64_t seed) {
   o.factor = kFactors[random() % std::size(kFactors)];
   o.window = pick(random, o.factor.ceil(), 24);
   o.batch_size =
-      o.ragged ? 1 : pick(random, 1, std::min<std::uint64_t>(o.largest_batch(), 9));
+      in_batches ? 1 : pick(random, 1, std::min<std::uint64_t>(o.largest_batch(), 9));
   o.drop_last = random() % 4 == 0;
   o.seed = random();
   plan.examples = pick(random, 0, 60);

@@ -133,16 +133,16 @@ class Consumers {
   /// The numbers of a batch, all of whose bytes are checked.
   std::vector<std::uint64_t> verify(const Batch& batch, const BatchLayout& layout) {
     const Examples& examples = stage_.examples;
-    const bool ragged = stage_.plan.options.ragged;
+    const bool in_batches = stage_.plan.options.lengths.in_batches();
     std::vector<std::uint64_t> numbers;
-    for (std::uint64_t r = 0; r < (ragged ? 1 : batch.count); ++r) {
+    for (std::uint64_t r = 0; r < (in_batches ? 1 : batch.count); ++r) {
       const std::byte* data = batch.block.data();
       const std::uint64_t number =
           examples.read_number(data + layout.offset(0) + r * examples.room(0));
       for (std::size_t f = 0; f < examples.fields(); ++f)
         if (!examples.whole(data + layout.offset(f) + r * examples.room(f), f, number))
           stage_.watchdog.fail("a torn example");
-      if (ragged && batch.count != examples.rows(number))
+      if (in_batches && batch.count != examples.rows(number))
         stage_.watchdog.fail("a wrong length");
       numbers.push_back(number);
     }

@@ -29,9 +29,9 @@ class Examples {
   static std::uint64_t index_of(std::uint64_t number) { return number & 0xFFFFFFFF; }
 
   std::size_t fields() const { return options_.fields.size(); }
-  /// Rows of an example: its length, if examples are ragged.
+  /// Rows of a record: of a whole batch, its examples.
   std::size_t rows(std::uint64_t number) const {
-    if (!options_.ragged) return options_.fields[0].rows;
+    if (!options_.lengths.in_batches()) return options_.fields[0].rows;
     return 1 + mix(number) % options_.fields[0].rows;
   }
   std::size_t bytes(std::size_t field, std::uint64_t number) const {

@@ -61,7 +61,7 @@ struct Plan {
 };
 
 inline std::size_t bytes_of(const BufferOptions& options) {
-  return RecordLayout(options.fields, options.ragged).stride();
+  return RecordLayout(options.fields).stride();
 }
 
 /// Bytes of the first field of the smallest record: where its number is.
@@ -70,16 +70,17 @@ inline std::size_t bytes_of_number(const BufferOptions& options) {
 }
 
 inline void choose_records(Random& random, BufferOptions& options) {
-  options.ragged = random.one_in(5);
+  const bool in_batches = random.one_in(5);
   const std::uint64_t fields = random.from_to(1, 4);
   const std::uint64_t most = random.one_of({1, 8, 64, 512, 4096, 100'000}) / fields;
   for (std::uint64_t f = 0; f < fields; ++f) {
-    const std::uint64_t rows = options.ragged ? random.from_to(2, 6) : 1;
+    const std::uint64_t rows = in_batches ? random.from_to(2, 6) : 1;
     const std::uint64_t bytes = random.from_to(f == 0 ? 1 : 0, std::max(most, fields));
     const std::uint64_t row = std::max<std::uint64_t>(bytes / rows, f == 0 ? 1 : 0);
     options.fields.push_back({random.one_in(3) ? row : round_up(row, 8),
                               f == 0 ? rows : options.fields[0].rows});
   }
+  if (in_batches) options.lengths.examples = options.fields[0].rows;
 }
 
 inline void choose_schedule(Random& random, BufferOptions& options) {
@@ -100,7 +101,7 @@ inline void choose_schedule(Random& random, BufferOptions& options) {
       options.automatic || factor.den == 1
           ? options.window
           : factor.num / factor.den * (options.window / factor.ceil());
-  options.batch_size = options.ragged ? 1 : random.from_to(1, largest);
+  options.batch_size = options.lengths.in_batches() ? 1 : random.from_to(1, largest);
 }
 
 inline std::vector<EpochPlan> choose_epochs(Random& random, const Plan& plan) {
@@ -152,8 +153,8 @@ inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
   out << "seed " << plan.seed << ": fields";
   for (const auto& field : options.fields)
     out << ' ' << field.row_bytes << 'x' << field.rows;
-  out << (options.ragged ? " ragged" : "") << ", window " << options.window
-      << ", batch " << options.batch_size << ", factor ";
+  out << (options.lengths.in_batches() ? " whole batches" : "") << ", window "
+      << options.window << ", batch " << options.batch_size << ", factor ";
   if (options.automatic)
     out << "auto up to " << options.max_factor;
   else

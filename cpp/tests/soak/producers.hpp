@@ -43,7 +43,8 @@ class Producers {
     std::unique_lock<std::mutex> in_turn;
     if (stage_.plan.in_order) in_turn = std::unique_lock(turn_);
     const std::uint64_t n = examples();
-    const std::uint64_t most = stage_.plan.options.ragged ? 1 : random.from_to(1, 40);
+    const std::uint64_t most =
+        stage_.plan.options.lengths.in_batches() ? 1 : random.from_to(1, 40);
     const std::uint64_t first = next_.fetch_add(most);
     if (first >= n) {
       next_.store(n);

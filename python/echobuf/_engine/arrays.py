@@ -25,7 +25,6 @@ def put_tree(
     tree: Any,
     spec: Spec,
     stacked: bool,
-    whole: bool,
     timeout: float | None,
     check_sizes: CheckSizes | None = None,
     versions: Versions | None = None,
@@ -35,9 +34,8 @@ def put_tree(
     Args:
         core: puts them.
         tree: of arrays, and what stands for them.
-        spec: as for `prepare_put`, like `stacked` and `whole`.
-        stacked: examples are stacked on axis 0.
-        whole: what is put is a whole batch.
+        spec: of one example, or of one whole batch.
+        stacked: examples, or whole batches, are stacked on axis 0.
         timeout: seconds to wait for room.
         check_sizes: checks the prepared leaves of a spec with ragged ones.
         versions: of all examples, or of each.
@@ -49,9 +47,9 @@ def put_tree(
         SpecError: says what does not fit; nothing was put.
     """
     leaves = spec.flatten(tree, "batch" if stacked else "example")
-    if stacked and whole and spec.is_ragged:
+    if stacked and spec.batch_axis and spec.is_ragged:
         return _put_batches(core, leaves, spec, timeout, check_sizes, versions)
-    arrays = prepare_put(leaves, spec, stacked=stacked, whole=whole)
+    arrays = prepare_put(leaves, spec, stacked=stacked)
     if check_sizes is not None:
         check_sizes(arrays, stacked)
     return core.put(arrays, stacked, timeout, versions)
@@ -69,7 +67,7 @@ def _put_batches(
     batches = []
     for number, batch in enumerate(_split_batches(leaves, spec)):
         try:
-            batches.append(prepare_put(batch, spec, stacked=False, whole=True))
+            batches.append(prepare_put(batch, spec, stacked=False))
         except SpecError as error:
             raise SpecError(f"batch {number} of those put: {message(error)}") from None
         if check_sizes is not None:
@@ -106,9 +104,7 @@ def _split_batches(leaves: list[Any], spec: Spec) -> list[list[Any]]:
     return [[leaf[i] for leaf in leaves] for i in range(counts[0])]
 
 
-def prepare_put(
-    leaves: list[Any], spec: Spec, *, stacked: bool, whole: bool
-) -> list[Any]:
+def prepare_put(leaves: list[Any], spec: Spec, *, stacked: bool) -> list[Any]:
     """Return the leaves of what is put, as arrays that the core takes.
 
     A ragged leaf of stacked examples, or of a whole batch, becomes a tuple of values
@@ -116,14 +112,14 @@ def prepare_put(
 
     Args:
         leaves: in the order of the spec.
-        spec: of one example, or of one whole batch if `whole`.
-        stacked: examples are stacked on axis 0.
-        whole: the batch axis may be shorter than the spec says.
+        spec: of one example, or of one whole batch.
+        stacked: examples, or whole batches, are stacked on axis 0.
 
     Raises:
         SpecError: names the leaves that do not fit.
     """
     what = "batch" if stacked else "example"
+    whole = bool(spec.batch_axis)  # which what is put may fall short of
     arrays: list[Any] = []
     errors: list[tuple[str, object, SpecError]] = []
     for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
@@ -134,9 +130,9 @@ def prepare_put(
     if errors:
         raise of_all_leaves(errors) from errors[0][2].__cause__
     if spec.is_ragged and (stacked or whole):
-        _check_counts(arrays, spec, what, whole=whole)
+        _check_counts(arrays, spec, what)
     else:
-        _check_lengths(arrays, spec, what, stacked=stacked, whole=whole)
+        _check_lengths(arrays, spec, what, stacked=stacked)
     return arrays
 
 
@@ -206,11 +202,9 @@ def _of_batches(array: Array, field: Field) -> str:
 
 
 def _check_lengths(
-    arrays: list[Array], spec: Spec, what: str, *, stacked: bool, whole: bool
+    arrays: list[Array], spec: Spec, what: str, *, stacked: bool
 ) -> None:
-    axes = [0] if stacked else []
-    axes += [len(axes)] if whole else []
-    for axis in axes:
+    for axis in range(stacked + len(spec.batch_axis)):
         first = arrays[0].shape[axis]
         for array, path in zip(arrays, spec.paths, strict=True):
             if array.shape[axis] != first:
@@ -221,7 +215,7 @@ def _check_lengths(
                 )
 
 
-def _check_counts(arrays: list[Any], spec: Spec, what: str, *, whole: bool) -> None:
+def _check_counts(arrays: list[Any], spec: Spec, what: str) -> None:
     """Raise `SpecError` unless all leaves hold as many examples, and not too many."""
     counts = [
         len(array) if isinstance(array, np.ndarray) else len(array[1]) - 1
@@ -233,11 +227,10 @@ def _check_counts(arrays: list[Any], spec: Spec, what: str, *, whole: bool) -> N
                 f"`{what}{path}` holds {count} examples, but `{what}{spec.paths[0]}` "
                 f"holds {counts[0]}; all leaves must hold the same number."
             )
-    most = spec.fields[0].shape[0] if whole else counts[0]
-    if counts[0] > most:
+    if spec.batch_axis and counts[0] > spec.most_examples:
         raise SpecError(
             f"`{what}{spec.paths[0]}` holds {counts[0]} examples; the spec says up to "
-            f"{most}. {_SHORTER}"
+            f"{spec.most_examples}. {_SHORTER}"
         )
 
 

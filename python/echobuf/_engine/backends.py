@@ -63,9 +63,8 @@ class HostBackend:
             except MemoryError:
                 raise self.out_of_memory() from None
         self.next: Callable[[float | None], list[Any] | int] = self.core.next
-        lead = () if options.whole_batches else (options.batch_size,)
-        self._out = OutArrays(output.drawn, lead)
-        self._out_finished = OutArrays(output.spec, lead)
+        self._out = OutArrays(output.drawn, options.lead)
+        self._out_finished = OutArrays(output.spec, options.lead)
         self._drawn = output.drawn
         self.ragged_out = RaggedOut(output.spec, options)
 
@@ -74,15 +73,21 @@ class HostBackend:
         """The number of slots of the ring."""
         return self._needs[0]
 
-    def use_tensors(self, convert: Callable[[list[Any]], list[Any]]) -> None:
+    def use_tensors(
+        self, convert: Callable[[list[Any]], list[Any]], *, exported: bool = False
+    ) -> None:
         """Convert the leaves of each batch from now on.
 
         Args:
             convert: takes NumPy arrays, and returns the leaves that the caller gets.
+            exported: `convert` takes leaves that have `__dlpack__` in place of arrays,
+                whose memory is freed without Python. DLPack must have all their dtypes:
+                `exportable()`.
         """
+        draw = self.core.next_exported if exported else self.core.next
 
         def next_converted(timeout: float | None) -> list[Any] | int:
-            leaves = self.core.next(timeout)
+            leaves = draw(timeout)
             return convert(leaves) if isinstance(leaves, list) else leaves
 
         self.next = next_converted
@@ -90,20 +95,6 @@ class HostBackend:
     def exportable(self) -> bool:
         """Return whether DLPack has types for all leaves of batches."""
         return self.core.exportable()
-
-    def use_exported(self, convert: Callable[[list[Any]], list[Any]]) -> None:
-        """Convert leaves that have `__dlpack__`, whose memory is freed without Python.
-
-        Args:
-            convert: takes these leaves, and returns those that the caller gets. DLPack
-                must have all their dtypes: `exportable()`.
-        """
-
-        def next_converted(timeout: float | None) -> list[Any] | int:
-            leaves = self.core.next_exported(timeout)
-            return convert(leaves) if isinstance(leaves, list) else leaves
-
-        self.next = next_converted
 
     def next_on(self, stream: Any, timeout: float | None) -> NoReturn:
         """Raise `OptionError`: the CPU has no streams."""
@@ -257,6 +248,7 @@ def make_core_options(
         shared=shared,
         borrowed=borrowed,
         output=list(output.plans),
+        examples=max(1, spec.most_examples) if spec.batch_axis else 0,
         **options.in_core(),
         **ragged.core_arguments(spec, output, options),
     )

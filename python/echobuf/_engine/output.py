@@ -25,16 +25,11 @@ if TYPE_CHECKING:
 Draw = Callable[[], "list[Any] | int"]
 
 
-def add_info(output: OutputSpec, *, whole: bool) -> OutputSpec:
-    """Return the same with a `BatchInfo` behind each batch.
-
-    Args:
-        output: of batches.
-        whole: it is of whole batches.
-    """
+def add_info(output: OutputSpec) -> OutputSpec:
+    """Return the same with a `BatchInfo` behind each batch."""
     import optree
 
-    shape = output.spec.fields[0].shape[:1] if whole else ()
+    shape = output.spec.batch_axis
     info = BatchInfo(
         index=Field(shape, np.int64),
         echo=Field(shape, np.int32),
@@ -46,10 +41,11 @@ def add_info(output: OutputSpec, *, whole: bool) -> OutputSpec:
     def extended(spec: Spec) -> Spec:
         pair = [spec.treespec, more.treespec]
         paths = [f"[0]{path}" for path in spec.paths]
-        return Spec(
-            optree.treespec_tuple(pair, namespace=NAMESPACE),
-            spec.fields + more.fields,
-            (*paths, *(f"[1]{path}" for path in more.paths)),
+        return dataclasses.replace(
+            spec,
+            treespec=optree.treespec_tuple(pair, namespace=NAMESPACE),
+            fields=spec.fields + more.fields,
+            paths=(*paths, *(f"[1]{path}" for path in more.paths)),
         )
 
     return dataclasses.replace(
@@ -62,13 +58,12 @@ def add_info(output: OutputSpec, *, whole: bool) -> OutputSpec:
     )
 
 
-def make_output_spec(spec: Spec, transform: Any, *, whole: bool) -> OutputSpec:
+def make_output_spec(spec: Spec, transform: Any) -> OutputSpec:
     """Return the leaves of batches: those of `spec`, or those that `transform` names.
 
     Args:
         spec: of one example, or of one whole batch.
         transform: the caller's; None for none.
-        whole: `spec` is of whole batches.
 
     Raises:
         OptionError: `transform` is no mapping from leaves to chains.
@@ -80,13 +75,13 @@ def make_output_spec(spec: Spec, transform: Any, *, whole: bool) -> OutputSpec:
         return OutputSpec(spec, spec, plans, rows, functions, {}, {})
     from echobuf.transforms.mapping import make
 
-    return make(spec, transform, whole=whole)
+    return make(spec, transform)
 
 
 def check_partners(output: OutputSpec, options: Options) -> None:
     """Raise `OptionError` for mixes where passes may leave their partners out."""
-    if options.max_staleness is None or options.whole_batches:
-        return
+    if options.max_staleness is None or output.drawn.batch_axis:
+        return  # the partners in a whole batch leave with it
     if any(plan is not None and plan.mixes for _, plan in output.plans):
         raise OptionError(
             "`transform` mixes examples with a partner, which a pass may leave out, "

@@ -22,10 +22,8 @@ from echobuf.options import Options
 from echobuf.output_spec import OutputSpec
 from echobuf.spec import (
     Spec,
-    check_batch_axis,
-    check_example_axes,
     describe,
-    make_spec,
+    make_record_spec,
     make_structure,
 )
 from echobuf.stats import Raw
@@ -77,18 +75,13 @@ class Parts:
             CapacityError: it would not fit `max_bytes` or the memory there is.
             DeviceError: the device cannot be used.
         """
-        whole = options.whole_batches
         self._options = options
-        self._spec = make_spec(spec)
-        if whole:
-            check_batch_axis(self._spec)
-        else:
-            check_example_axes(self._spec)
+        self._spec = make_record_spec(spec, unit=options.unit)
         ragged.check(self._spec, options, borrowed=borrowed is not None)
-        output = make_output_spec(self._spec, options.transform, whole=whole)
+        output = make_output_spec(self._spec, options.transform)
         ragged.check_output(self._spec, output, options)
         check_partners(output, options)
-        self._output = add_info(output, whole=whole) if options.with_info else output
+        self._output = add_info(output) if options.with_info else output
         self._draws = self._backend = make_backend(
             self._spec,
             self._output,

@@ -126,8 +126,7 @@ class Producing(Parts):
         """
         report: AbstractContextManager[None] = nullcontext()
         if accepted:
-            whole = self._options.whole_batches
-            tree = _rest_of(tree, self._spec, accepted, whole=whole)
+            tree = _rest_of(tree, self._spec, accepted)
             version = version[accepted:] if np.ndim(version) else version
         if waits_for_itself(self._drawn_by):
             report = watching("room", self._describe_full, current.slice_s or 0.0)
@@ -180,7 +179,6 @@ class Producing(Parts):
                     tree,
                     self._spec,
                     stacked,
-                    self._options.whole_batches,
                     timeout,
                     self._check_sizes,
                     versions,
@@ -236,13 +234,14 @@ class Producing(Parts):
         self._termination.check(self._core.fail())
 
 
-def _rest_of(tree: Any, spec: Spec, accepted: int, *, whole: bool) -> Any:
+def _rest_of(tree: Any, spec: Spec, accepted: int) -> Any:
     """Return stacked examples, or several whole batches, without the first ones."""
     rest: list[Any] = []
     leaves = spec.flatten(tree, "batch")
     for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
         name = "batch" + path
-        parts = split(leaf, name) if is_ragged(field) and not whole else None
+        of_examples = is_ragged(field) and not spec.batch_axis
+        parts = split(leaf, name) if of_examples else None
         if parts is not None:
             rest.append(RaggedLeaf(parts, name)[accepted:])
         else:

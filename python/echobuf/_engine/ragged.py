@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from echobuf._engine.padding import pad_values, row_pads
-from echobuf.capacity import examples_of, max_lengths, row_of, segments_of
+from echobuf.capacity import max_lengths, row_of, segments_of
 from echobuf.errors import CapacityError, OptionError, SpecError
 from echobuf.field import is_ragged, row_bytes
 from echobuf.options import Options
@@ -134,20 +134,18 @@ def _check_payload(spec: Spec, options: Options) -> None:
                     "window, or `Field(..., max_length=)` for each ragged leaf."
                 )
         return
-    row, size = row_of(spec), options.batch_size
-    if options.packs:
-        size = 1
-    if given < size * row and not options.whole_batches:
+    row, segments = row_of(spec), segments_of(options)
+    size = 1 if options.packs else options.batch_size
+    if given < size * row and size > segments:
         raise OptionError(
             f"`payload_bytes` is {given:,}; it must be at least {size * row:,}: a row "
             f"of {row:,} bytes for each of `batch_size`, {size}, examples. It is to "
             "hold the ragged leaves of the whole window."
         )
-    if given < segments_of(options) * row:
+    if given < segments * row:
         raise OptionError(
-            f"`payload_bytes` is {given:,}; it must be at least "
-            f"{segments_of(options) * row:,}: a row of {row:,} bytes for each of the "
-            f"{segments_of(options)} segments of the window."
+            f"`payload_bytes` is {given:,}; it must be at least {segments * row:,}: a "
+            f"row of {row:,} bytes for each of the {segments} segments of the window."
         )
 
 
@@ -164,7 +162,6 @@ def core_arguments(spec: Spec, output: OutputSpec, options: Options) -> dict[str
         "row_pads": row_pads(spec, output, options.pad_value),
         "max_lengths": max_lengths(spec, options),
         "pad_values": pad_values(spec, options.pad_value),
-        "examples": examples_of(spec, options) if options.whole_batches else 0,
     }
 
 
@@ -195,7 +192,7 @@ def check_sizes(
         _check_rows(arrays, spec, options, stacked=stacked)
     if not share:
         return
-    if options.whole_batches:
+    if spec.batch_axis:
         _check_batch(arrays, spec, options, share)
         return
     sizes: Any = 0
@@ -222,7 +219,7 @@ def _check_batch(arrays: list[Any], spec: Spec, options: Options, share: int) ->
     if size > share:
         examples = next(len(array[1]) for array in arrays if isinstance(array, tuple))
         name = f"the batch of {examples - 1} examples"
-        raise record_too_large(name, size, share, options)
+        raise record_too_large(name, size, share, options, "put smaller batches")
 
 
 def _lengths_of(array: Any, stacked: bool) -> Any:
@@ -260,18 +257,22 @@ def _check_rows(
 
 
 def record_too_large(
-    name: str, size: int, share: int, options: Options
+    name: str,
+    size: int,
+    share: int,
+    options: Options,
+    remedy: str = "cut the example",
 ) -> CapacityError:
-    """Return the error for an example larger than a segment's share.
+    """Return the error for a record larger than a segment's share.
 
     Args:
-        name: of the example.
+        name: of the record.
         size: bytes of its ragged leaves.
         share: bytes.
         options: the buffer's.
+        remedy: beside a larger `payload_bytes`.
     """
     segments = segments_of(options)
-    remedy = "put smaller batches" if options.whole_batches else "cut the example"
     return CapacityError(
         f"{name} has {size:,} bytes in its ragged leaves; a segment's share of "
         f"`payload_bytes` is {share:,}: {options.payload_bytes or 0:,} for "

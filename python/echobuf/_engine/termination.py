@@ -27,6 +27,31 @@ _LEFT = "the context of this buffer was left; make a new one."
 # Codes of calls that a lost device ends.
 _LOST = (_core.BROKEN, _core.CLOSED, _core.LEFT)
 
+# Ends of draws that say nothing more.
+_DRAW_ERRORS: dict[int, tuple[type[EchobufError], str]] = {
+    _core.FAILED: (
+        ClosedError,
+        "the epoch was ended while a batch was waited for: another thread has left the "
+        "loop, or the interpreter ends.",
+    ),
+    _core.SHORT: (
+        StateError,
+        "upstream ended otherwise than `state` says: put the same fresh examples "
+        "again, from `fresh_offset` on.",
+    ),
+    _core.TWICE: (
+        OptionError,
+        "this capture has a draw of this buffer already, and a replay would serve the "
+        "same batch twice. Draw one batch of all that the graph needs, and split it "
+        "there.",
+    ),
+    _core.CAPTURING: (
+        OptionError,
+        "`stream` is being captured: call `before_replay` before each replay, not "
+        "during the capture.",
+    ),
+}
+
 
 def _show_count(accepted: int) -> str:
     """Return the number of examples that were put, in words."""
@@ -85,47 +110,6 @@ def raise_for_put(
         )
     error.accepted = accepted  # type: ignore[union-attr]
     raise error
-
-
-def raise_for_draw(
-    code: int, upstream_error: BaseException | None, fresh: str
-) -> NoReturn:
-    """Raise for a draw that the core has ended without a batch.
-
-    Args:
-        code: why.
-        upstream_error: what `fail` was called with.
-        fresh: how many examples are there, where they were too few.
-    """
-    if code == _core.FINISHED:
-        raise StopIteration
-    if code == _core.TIMEOUT:
-        raise TimeoutError(f"no batch was ready before `timeout`{fresh}.")
-    if code == _core.FAILED:
-        if upstream_error is None:
-            raise ClosedError(
-                "the epoch was ended while a batch was waited for: another thread has "
-                "left the loop, or the interpreter ends."
-            )
-        raise upstream_failed(upstream_error)
-    if code == _core.SHORT:
-        raise StateError(
-            "upstream ended otherwise than `state` says: put the same fresh "
-            "examples again, from `fresh_offset` on."
-        )
-    if code == _core.TWICE:
-        raise OptionError(
-            "this capture has a draw of this buffer already, and a replay would serve "
-            "the same batch twice. Draw one batch of all that the graph needs, and "
-            "split it there."
-        )
-    if code == _core.CAPTURING:
-        raise OptionError(
-            "`stream` is being captured: call `before_replay` before each replay, not "
-            "during the capture."
-        )
-    raise_for_code(code)
-    raise AssertionError(code)
 
 
 def upstream_failed(cause: BaseException) -> UpstreamError:
@@ -213,10 +197,18 @@ class Termination:
         if error is None and self.cut_off is not None:
             error = self.cut_off()
         self._check_device(code)
-        fresh = ""
+        if code == _core.FINISHED:
+            raise StopIteration
         if code == _core.TIMEOUT:
-            fresh = f": {show_fresh(self._options, self.counts()[0])}"
-        raise_for_draw(code, error, fresh)
+            fresh = show_fresh(self._options, self.counts()[0])
+            raise TimeoutError(f"no batch was ready before `timeout`: {fresh}.")
+        if code == _core.FAILED and error is not None:
+            raise upstream_failed(error)
+        if code in _DRAW_ERRORS:
+            kind, text = _DRAW_ERRORS[code]
+            raise kind(text)
+        raise_for_code(code)
+        raise AssertionError(code)
 
     def counts(self) -> tuple[int, int]:
         """Return the fresh examples of this epoch, and the draws served."""

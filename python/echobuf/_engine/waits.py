@@ -10,7 +10,7 @@ from echobuf import _core
 from echobuf.options import Options
 
 
-def segments_of(options: Options) -> tuple[Callable[[int], int], int]:
+def segment_starts(options: Options) -> tuple[Callable[[int], int], int]:
     """Return where segment i begins, and how many fresh examples the ring holds."""
     window = options.window
     if options.ratio is None:
@@ -33,7 +33,7 @@ def needed_after(options: Options, fresh: int, least: int = 0) -> int:
         least = max(least, (options.window + 3) // 4, options.batch_size)
     if fresh < least:
         return least
-    start_of, _ = segments_of(options)
+    start_of, _ = segment_starts(options)
     most = 1
     while start_of(most) <= fresh:
         most *= 2
@@ -42,15 +42,13 @@ def needed_after(options: Options, fresh: int, least: int = 0) -> int:
 
 def show_fresh(options: Options, fresh: int) -> str:
     """Return how many fresh examples are there, of those that a draw waits for."""
-    what = "batches" if options.whole_batches else "examples"
     need = needed_after(options, fresh)
-    return f"{fresh:,} of {need:,} fresh {what} are there"
+    return f"{fresh:,} of {need:,} fresh {options.noun} are there"
 
 
 def show_full(options: Options, fresh: int, served: int) -> str:
     """Return what is in a ring that is full."""
-    what = "batches" if options.whole_batches else "examples"
-    return f"{fresh:,} {what} were put, and {served:,} draws served"
+    return f"{fresh:,} {options.noun} were put, and {served:,} draws served"
 
 
 def waits_for_itself(drawn_by: int | None) -> bool:

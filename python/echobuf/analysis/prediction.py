@@ -157,9 +157,7 @@ def buffer_memory(
     )
     read = make_spec(spec)
     check_size(read, options)
-    core_options = make_core_options(
-        read, make_output_spec(read, None, whole=False), options
-    )
+    core_options = make_core_options(read, make_output_spec(read, None), options)
     if options.device == "cpu":
         return Memory(0, own_bytes(core_options.needs()))
     return Memory(

@@ -199,7 +199,7 @@ class Source:
         try:
             if self.batched and self.data_loader is None:
                 return len(self.upstream) * self.item
-            return count_units(self.upstream, batched=self.batched, whole=False)
+            return count_units(self.upstream, stacked=self.batched)
         except Exception:  # upstream has no length, or its `__len__` fails
             return None
 

@@ -68,7 +68,7 @@ class CudaBackend:
         self._stages = self._device.stages(self._source)  # keeps them loaded
         self._spec = output.drawn
         self._finished_spec = output.spec
-        self._lead = () if options.whole_batches else (options.batch_size,)
+        self._lead = options.lead
         self._full = (self._lead + self._spec.fields[0].shape)[0]
         self._rows: RowsArrays | None = None
         self._arrays_of_batch = self._spec, self._lead

@@ -45,9 +45,7 @@ class RowsArrays:
         self._rests = [
             row_shape(field)
             if is_ragged(field)
-            else field.shape[1:]
-            if options.whole_batches
-            else field.shape
+            else field.shape[len(spec.batch_axis) :]
             for field in spec.fields
         ]
         self._make: Callable[..., Any] = Ragged if self._is_packed else Padded

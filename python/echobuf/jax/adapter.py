@@ -81,13 +81,13 @@ class JaxAdapter(ItemAdapter):
             )
         if self._is_sharded:
             assert isinstance(backend, HostBackend)
-            lead = () if buffer.whole_batches else (buffer.options.batch_size,)
+            lead = buffer.options.lead
             backend.use_tensors(arrays.to_global(target, buffer.output.drawn, lead))
         elif isinstance(backend, HostBackend):
             if buffer.spec.is_ragged:  # `Ragged` and `Padded` are pytrees
                 backend.use_tensors(arrays.from_numpy(target))
             elif backend.exportable() and arrays.exportable(buffer.output.drawn):
-                backend.use_exported(arrays.from_exported(target))
+                backend.use_tensors(arrays.from_exported(target), exported=True)
             else:
                 backend.use_tensors(arrays.from_numpy(target))
         elif is_simulated():

@@ -358,7 +358,7 @@ class _DrawWait:
             return make_stats(NOTHING)
 
     def _describe(self) -> str:
-        what = "examples" if not self._buffer.whole_batches else "batches"
+        what = self._buffer.options.noun
         stats = self._stats()
         served, fresh = stats.served, stats.fresh
         target = "a batch" if served else "the first batch"

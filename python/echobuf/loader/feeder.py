@@ -27,6 +27,7 @@ from echobuf.loader.states import Positions, Snapshots
 from echobuf.loader.thread import UpstreamThread, wait_for_end
 from echobuf.loader.upstream import UpstreamStart
 from echobuf.resources import Signal, members
+from echobuf.spec import Spec
 
 _END = object()
 _NEXT = object()
@@ -41,8 +42,8 @@ class Sink(Protocol):
     """A ring that a feeder puts into: a buffer, or a server's ring."""
 
     @property
-    def whole_batches(self) -> bool:
-        """True if items are whole batches, of different lengths."""
+    def spec(self) -> Spec:
+        """The spec of one fresh example, or of one whole batch."""
 
     def put_tree(self, tree: Any, stacked: bool) -> None:
         """Put one example, or examples stacked on axis 0; wait for room."""
@@ -154,7 +155,7 @@ class ItemFeeder(Feeder):
         sink: open, for this epoch.
         thread: of upstream.
         start: of upstream.
-        batched: items hold examples stacked on axis 0.
+        stacked: items hold examples stacked on axis 0.
         read: brings an item into the form that the buffer takes.
         skipped: examples at the start that a resumed buffer does not need.
         snapshots: take upstream's state between items; None if it has none.
@@ -166,15 +167,15 @@ class ItemFeeder(Feeder):
         thread: UpstreamThread,
         start: UpstreamStart,
         *,
-        batched: bool,
+        stacked: bool,
         read: Callable[[Any], Any],
         skipped: int,
         snapshots: Snapshots | None,
     ) -> None:
         term = sink.term()
         # Of items that the core takes as they are; no call of Python's in between.
-        self._put_all = functools.partial(sink.put_all, batched, term)
-        self._batched = batched
+        self._put_all = functools.partial(sink.put_all, stacked, term)
+        self._stacked = stacked
         self._read = read
         self._count = 0  # items that upstream has yielded
         self._skipped = skipped
@@ -241,19 +242,19 @@ class ItemFeeder(Feeder):
             return 0
         if self._snapshots is None:
             return _MANY
-        return 0 if self._batched else self._snapshots.until_next()
+        return 0 if self._stacked else self._snapshots.until_next()
 
     def _feed(self, item: Any) -> None:
         self._count += 1
         try:
             item = self._read(item)
             if self._snapshots is not None:  # before what it yielded is served
-                self._snapshots.passed(length_of(item) if self._batched else 1)
+                self._snapshots.passed(length_of(item) if self._stacked else 1)
             if self._skipped:
                 item = self._skip(item)
                 if item is None:
                     return
-            self._sink.put_tree(item, self._batched)
+            self._sink.put_tree(item, self._stacked)
         except SpecError as error:
             raise ItemError(self._does_not_fit(error)) from error.__cause__
         except CapacityError as error:
@@ -265,15 +266,15 @@ class ItemFeeder(Feeder):
         number = self._count - 1
         if not number:  # its values do not fit the arguments, or an earlier epoch
             return f"item 0 of upstream does not fit: {message(error)}"
-        whole = self._batched or self._sink.whole_batches
-        hint = "" if whole else " If upstream yields batches: batched=True."
+        are_batches = self._stacked or self._sink.spec.batch_axis
+        hint = "" if are_batches else " If upstream yields batches: batched=True."
         return (
             f"item {number} of upstream does not fit the first one: "
             f"{message(error)}{hint}"
         )
 
     def _skip(self, item: Any) -> Any:
-        if not self._batched:
+        if not self._stacked:
             self._skipped -= 1
             return None
         length = length_of(item)

@@ -155,12 +155,6 @@ def _about_lists(batch: Any) -> str:
     return about_lists(batch, "batch")
 
 
-def infer_whole(batch: Any, batch_size: int | None) -> Any:
-    """Return the spec of a whole batch, from the first one, which may be short."""
-    example, length = infer_batch(batch)
-    return as_whole(example, max(length, batch_size or 0))
-
-
 def as_whole(example: Any, extent: int) -> Any:
     """Return the spec of batches of `extent` examples, from that of one example."""
     return map_leaves(

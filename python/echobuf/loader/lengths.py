@@ -69,14 +69,19 @@ _INEXACT = (
 """Upstreams whose `len` is no number of examples: package, class, reason."""
 
 
-def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
-    """Return the number of fresh examples (batches, if `whole`) in one epoch.
+def count_units(upstream: Any, *, stacked: bool) -> int:
+    """Return the number of records that one epoch puts.
+
+    Args:
+        upstream: of examples or of batches.
+        stacked: its items hold examples stacked on axis 0, each of them a record; else
+            each item is one.
 
     Raises:
         TypeError: it is not known.
     """
     loader = as_data_loader(upstream)
-    if loader is None and batched and not whole:
+    if loader is None and stacked:
         raise TypeError(
             "the number of examples in the batches of `upstream` is not known; give "
             "`length=`."
@@ -86,7 +91,7 @@ def count_units(upstream: Any, *, batched: bool, whole: bool) -> int:
             raise TypeError(f"the length of a {package} {kind} {why}; give `length=`.")
     try:
         if loader is not None:
-            return _count_data_loader(loader, batched=batched, whole=whole)
+            return _count_data_loader(loader, stacked=stacked)
         return len(upstream)
     except _UnknownError:
         raise
@@ -101,7 +106,7 @@ class _UnknownError(TypeError):
     """A length that is not known, with the reason."""
 
 
-def _count_data_loader(loader: Any, *, batched: bool, whole: bool) -> int:
+def _count_data_loader(loader: Any, *, stacked: bool) -> int:
     from torch.utils.data import IterableDataset
 
     if isinstance(loader.dataset, IterableDataset) and loader.num_workers > 0:
@@ -109,7 +114,7 @@ def _count_data_loader(loader: Any, *, batched: bool, whole: bool) -> int:
             "an IterableDataset with worker processes yields what its workers make of "
             "it; give `length=`."
         )
-    if whole or not batched:
+    if not stacked:
         return len(loader)
     source, size, drop_last = _batching(loader)
     if source is None or size is None:
@@ -175,7 +180,7 @@ class FirstBatch:
 
     Args:
         upstream: of the loader.
-        batched: it yields batches, which are taken apart.
+        stacked: its items hold examples stacked on axis 0, which are taken apart.
         length: of upstream, as given.
         is_size_given: the loader was told the size of its own batches.
 
@@ -189,7 +194,7 @@ class FirstBatch:
     def __init__(
         self,
         upstream: Iterable[Any],
-        batched: bool,
+        stacked: bool,
         length: int | None,
         *,
         is_size_given: bool,
@@ -203,7 +208,7 @@ class FirstBatch:
         # Torch's own makes one example of each index, where it is what stacks them.
         self._is_free = is_own or loader is None or loader.batch_sampler is None
         is_known = length is not None and is_size_given
-        self.is_awaited = batched and not is_known and is_own
+        self.is_awaited = stacked and not is_known and is_own
 
     def note(self, made: int) -> int | None:
         """Note the number of examples in it; warn if the DataLoader says another.
@@ -298,12 +303,12 @@ def warn_of_count(said: int, made: int, *, is_given: bool, what: str) -> None:
         said: the number by upstream, or as given.
         made: the number that has come.
         is_given: it was given.
-        what: "fresh examples", or "batches" where these are echoed.
+        what: the word for them.
     """
     name = "`length`" if is_given else "`len(upstream)`"
     warnings.warn(
-        f"by {name} an epoch has {said} {what}, but one has had {made}: `len(loader)` "
-        f"is wrong. Give `length={made}`, if all have as many.",
+        f"by {name} an epoch has {said} fresh {what}, but one has had {made}: "
+        f"`len(loader)` is wrong. Give `length={made}`, if all have as many.",
         stacklevel=2,
     )
 

@@ -36,7 +36,10 @@ class Plan:
 
     Attributes:
         batched: whether items are batches.
+        stacked: whether items hold examples stacked on axis 0, each of them a record.
         options: the arguments, checked as far as they are known.
+        arguments: those of `EchoBuffer`, as far as they are known.
+        length: of upstream, as given.
         ragged: the leaves that are to be ragged; None where none are.
         see_first: begins the first epoch, where a length is known with its first batch.
     """
@@ -51,28 +54,27 @@ class Plan:
     ) -> None:
         self._upstream = upstream
         self._make = make
-        self._length: int | None = arguments["length"]
+        self.length: int | None = arguments["length"]
         unit, batched = arguments["unit"], arguments["batched"]
-        arguments = self._arguments = shared_of(arguments, BUFFER)
+        arguments = self.arguments = shared_of(arguments, BUFFER)
         request = RaggedRequest(arguments["ragged"])
         arguments["ragged"] = request.form or "packed"
         self.batched = _check_batched(batched, unit, default)
+        self.stacked = self.batched and unit == "example"
         if self._lacks_size() and arguments["pack_to"] is not None:
             raise OptionError(
                 f"`pack_to` is {arguments['pack_to']!r} and `batch_size` is None; give "
                 "`batch_size`, the number of rows in a batch."
             )
-        takes_apart = self.batched and unit == "example"
-        self._is_size_given = not self._lacks_size()
+        given = (arguments["batch_size"], arguments["max_rows"])
+        self._is_size_given = any(value is not None for value in given)
         self._first_batch = FirstBatch(
-            upstream, takes_apart, self._length, is_size_given=self._is_size_given
+            upstream, self.stacked, self.length, is_size_given=self._is_size_given
         )
         self._is_window_given = arguments["window"] is not None
-        if self._lacks_size() and unit == "example" and self.batched:
+        if self._lacks_size() and self.stacked:
             arguments["batch_size"] = source.loader_batch_size(upstream)
-        by_rows = arguments["pack_to"] is not None  # of which the window has no number
-        if (arguments["batch_size"] is not None and not by_rows) or unit == "batch":
-            self._settle_window()
+        self._settle_window()
         self.options: Options = self._check()
         is_asked = request.form is not None or bool(self.options.for_rows)
         self.ragged: RaggedRequest | None = request if is_asked else None
@@ -83,30 +85,35 @@ class Plan:
         self.see_first: Callable[[], None] = lambda: None
 
     def _lacks_size(self) -> bool:
-        """Return True while neither `batch_size` nor `max_rows` is known."""
-        arguments = self._arguments
-        return arguments["batch_size"] is None and arguments["max_rows"] is None
+        """Return True while the number of records in a batch is not known."""
+        return self._size() is None and self.arguments["max_rows"] is None
+
+    def _size(self) -> Any:
+        """Return the number of records in a batch, as far as it is known."""
+        if self.batched and not self.stacked:
+            return 1  # the batch itself
+        return self.arguments["batch_size"]
 
     def _check(self) -> Options:
-        arguments = dict(self._arguments)
+        arguments = dict(self.arguments)
         unknown = self._lacks_size()
-        if unknown and not self.batched and arguments["unit"] == "example":
+        if unknown and not self.batched:
             raise OptionError(
                 "`batch_size` is None; it must be an int >= 1, the number of examples "
                 "in a batch. If `upstream` yields batches, say batched=True instead."
             )
-        if unknown and self.batched:
+        if unknown:
             # Known with the first batch; until then any that is allowed stands in.
-            arguments["batch_size"] = None if arguments["unit"] == "batch" else 1
+            arguments["batch_size"] = 1
         if arguments["window"] is None:
             arguments["window"] = _default_window(1, arguments["factor"])
         return check_options(**arguments)
 
     def _settle_window(self) -> None:
         """Choose the window, where it was left out and the batch size is known."""
-        arguments = self._arguments
-        if arguments["window"] is None:
-            size = 1 if arguments["unit"] == "batch" else arguments["batch_size"]
+        arguments, size = self.arguments, self._size()
+        by_rows = arguments["pack_to"] is not None  # of which the window has no number
+        if arguments["window"] is None and size is not None and not by_rows:
             arguments["window"] = _default_window(size, arguments["factor"])
 
     def batch_decoder(self, first: Any) -> BatchDecoder | None:
@@ -119,7 +126,7 @@ class Plan:
             return None
         size = source.loader_batch_size(self._upstream)
         if size is None:
-            size = self._arguments["batch_size"]
+            size = self.arguments["batch_size"]
         return find_batch_decoder(first, size, self.ragged.flags_of_batch(first))
 
     def most_ahead(self) -> int:
@@ -141,41 +148,34 @@ class Plan:
         """
         self._first_batch.before = before
         spec = self._infer(first, more)
-        self._buffer = self._make(spec, **self._arguments)
+        self._buffer = self._make(spec, **self.arguments)
         self.options = self._buffer.options
         return self._buffer
 
     def _infer(self, first: Any, more: Iterator[Any]) -> Any:
-        if self.ragged is not None:
-            return self._infer_ragged(self.ragged, first, more)
-        if not self.batched:
-            items.check_example(first)
-            return first
-        self._first_batch.refuse_lists(first)
-        if self.options.whole_batches:
-            return items.infer_whole(first, source.loader_batch_size(self._upstream))
-        spec, length = items.infer_batch(first)
-        self._learn_size(length)
-        return spec
-
-    def _infer_ragged(
-        self, request: RaggedRequest, first: Any, more: Iterator[Any]
-    ) -> Any:
+        """Return the spec of a record, from the first items."""
         if self.batched:
-            spec, length = items.infer_batch(first)
-            if self.options.whole_batches:
-                most = source.loader_batch_size(self._upstream) or 1
-                return items.as_whole(self._check_any(spec), max(length, most))
-            self._learn_size(length)
+            spec = self._infer_batched(first)
+        elif self.ragged is None:
+            items.check_example(first)
+            spec = first
         else:
-            is_packing = self.options.packs
-            spec = items.infer_ragged_example(
-                first, more, request.flags_of_example(first, all_ragged=is_packing)
-            )
-        return self._check_any(spec)
+            flags = self.ragged.flags_of_example(first, all_ragged=self.options.packs)
+            spec = items.infer_ragged_example(first, more, flags)
+        return spec if self.ragged is None else self._check_any(spec)
+
+    def _infer_batched(self, first: Any) -> Any:
+        if self.ragged is None:
+            self._first_batch.refuse_lists(first)
+        spec, length = items.infer_batch(first)
+        if self.stacked:
+            self._learn_size(length)
+            return spec
+        most = source.loader_batch_size(self._upstream) or 1  # the first may be short
+        return items.as_whole(spec, max(length, most))
 
     def _check_any(self, spec: Any) -> Any:
-        """Return the spec of one example; raise `OptionError` if no leaf is ragged."""
+        """Return the spec of a record; raise `OptionError` if no leaf is ragged."""
         if not make_spec(spec).is_ragged:
             if self.batched:
                 raise OptionError(
@@ -198,7 +198,7 @@ class Plan:
 
     def _learn_size(self, length: int) -> None:
         """Take the length of the first batch for that of all, where none was given."""
-        arguments = self._arguments
+        arguments = self.arguments
         size = self._first_batch.note(length)
         if size is None and self._lacks_size():
             size = max(length, self._first_batch.before or 0)
@@ -209,29 +209,19 @@ class Plan:
             self._settle_window()
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `EchoBuffer`, as given."""
-        return self._arguments
-
-    @property
-    def length(self) -> int | None:
-        """Return the length of upstream, as given."""
-        return self._length
-
-    @property
     def batch_size(self) -> int | None:
         """Examples in a batch; None until the first batch says it."""
-        size = self._arguments["batch_size"]
+        size = self.arguments["batch_size"]
         if self.options.max_rows is not None:
             return None
-        if size is None and self.options.whole_batches:
+        if self.batched and not self.stacked:
             return source.loader_batch_size(self._upstream)
         return None if size is None else self.options.batch_size
 
     @property
     def window(self) -> int | None:
         """The window; None until the first batch says it."""
-        return None if self._arguments["window"] is None else self.options.window
+        return None if self.arguments["window"] is None else self.options.window
 
     def epoch_length(self) -> EpochLength:
         """Return what the number of batches in each epoch follows from.
@@ -299,13 +289,12 @@ class Plan:
 
     def _count_units(self) -> int:
         """Count the fresh examples (batches with `unit="batch"`) of an epoch."""
-        whole = self.options.whole_batches
-        if not whole and self._lacks_size():
+        if self._lacks_size():
             raise TypeError("`batch_size` is known with the first batch; give it.")
-        if self._length is not None:
+        if self.length is not None:
             self._first_batch.check(self.see_first)
-            return self._length
-        count = count_units(self._upstream, batched=self.batched, whole=whole)
+            return self.length
+        count = count_units(self._upstream, stacked=self.stacked)
         if count:
             self._first_batch.check(self.see_first)
         return count
@@ -323,9 +312,8 @@ class Plan:
         said = self.count()
         if said is not None and fresh != said:
             self._is_warned = True
-            what = "batches" if self.options.whole_batches else "fresh examples"
-            is_given = self._length is not None
-            warn_of_count(said, fresh, is_given=is_given, what=what)
+            is_given = self.length is not None
+            warn_of_count(said, fresh, is_given=is_given, what=self.options.noun)
 
     def count(self) -> int | None:
         """Return the number of fresh examples in an epoch, if known and not refuted."""
@@ -341,10 +329,10 @@ class Plan:
         arguments = state.arguments_of(self.options, None, None, None)
         is_awaited = self._first_batch.is_awaited
         is_learnt = is_awaited and not self._is_size_given
-        if (self._lacks_size() and not self.options.whole_batches) or is_learnt:
+        if self._lacks_size() or is_learnt:
             arguments["batch_size"] = None
         is_learnt = is_awaited and not self._is_window_given
-        if self._arguments["window"] is None or is_learnt:
+        if self.arguments["window"] is None or is_learnt:
             arguments["window"] = None
         return arguments
 

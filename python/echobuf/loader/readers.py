@@ -32,7 +32,7 @@ class FeedRequest:
         thread: of upstream.
         start: of upstream.
         needed: index of the first fresh example that the buffer needs.
-        batched: items hold examples stacked on axis 0.
+        stacked: items hold examples stacked on axis 0.
         snapshots: take upstream's state between items; None if it has none.
         batch_decoder: decodes batches with ragged leaves; None where none are.
         number: of the epoch.
@@ -43,7 +43,7 @@ class FeedRequest:
     thread: UpstreamThread
     start: UpstreamStart
     needed: int = 0
-    batched: bool = False
+    stacked: bool = False
     snapshots: Snapshots | None = None
     batch_decoder: BatchDecoder | None = None
     number: int = 0
@@ -117,7 +117,7 @@ class ThreadReader(Reader):
             buffer,
             request.thread,
             start,
-            batched=request.batched,
+            stacked=request.stacked,
             read=read,
             skipped=request.needed - start.offset,
             snapshots=request.snapshots,

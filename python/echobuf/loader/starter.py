@@ -42,6 +42,7 @@ class EpochStarter:
         reader: makes examples of what upstream yields.
 
     Attributes:
+        reader: the same.
         buffer: from the first item on.
         positions: completes positions in the epoch begun last.
         early: the next epoch and the begin of its upstream, while it is begun early
@@ -58,7 +59,7 @@ class EpochStarter:
         self._upstream = upstream
         self._plan = plan
         self._adapter = adapter
-        self._reader = reader
+        self.reader = reader
         self._thread = UpstreamThread()
         self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
         self.early: tuple[EpochFeed, UpstreamStart] | None = None
@@ -142,11 +143,6 @@ class EpochStarter:
         """
         return None if self._upstream.stateful else self._plan.count()
 
-    @property
-    def reader(self) -> Reader:
-        """The reader of upstream."""
-        return self._reader
-
     def stop(self) -> None:
         """Tell the threads of the epoch begun last to end; do not wait for them."""
         for feeder in self._feeders:
@@ -172,7 +168,7 @@ class EpochStarter:
         try:
             self.cancel_early()
             self.join()
-            self._reader.close()
+            self.reader.close()
             self._thread.close()
         except Exception:
             self._release()
@@ -190,7 +186,7 @@ class EpochStarter:
         buffer = self.buffer
         if self.early is not None or buffer is None or not buffer.is_draining():
             return self.early is not None
-        if not self._reader.is_ready():
+        if not self.reader.is_ready():
             return False
         self._upstream.epochs.set_next(number)
         try:
@@ -237,11 +233,11 @@ class EpochStarter:
         looks_ahead = self._plan.ragged is not None and not self._plan.batched
         args = (
             self._upstream,
-            self._reader,
+            self.reader,
             state,
             looks_ahead and self.buffer is None,
         )
-        if self._reader.is_attached:  # its wait for a server ends with Ctrl-C
+        if self.reader.is_attached:  # its wait for a server ends with Ctrl-C
             return begin_upstream(*args)
         with self._enough():
             return self._thread.begin(begin_upstream, *args)
@@ -250,14 +246,14 @@ class EpochStarter:
         self, start: UpstreamStart, number: int, resume: state.State | None
     ) -> LoaderBuffer:
         if self.buffer is None:
-            first, more = self._reader.first_item(start), iter(())
+            first, more = self.reader.first_item(start), iter(())
             self._adapter.learn(first)
             self._batch_decoder = self._plan.batch_decoder(first)
             if self._batch_decoder is not None:
                 first = self._batch_decoder.wrap(first)
             if isinstance(start.items, LookAhead):
                 more = self._thread.iterate(
-                    self._reader.look(start.items, self._plan.most_ahead())
+                    self.reader.look(start.items, self._plan.most_ahead())
                 )
             example = self._adapter.read_first(first)
             before = None
@@ -267,7 +263,7 @@ class EpochStarter:
             try:
                 with self._enough():
                     self.buffer = self._make_buffer(example, more, before)
-                    self.buffer.look_at(self._reader.first_item(start), what)
+                    self.buffer.look_at(self.reader.first_item(start), what)
             except OptionError:  # of too few examples, perhaps
                 if isinstance(start.items, LookAhead):
                     start.items.raise_error()
@@ -313,7 +309,7 @@ class EpochStarter:
 
     def _enough(self) -> AbstractContextManager[None]:
         """Give a clear error where descriptors, threads or processes run out."""
-        if self._reader.is_pool:
+        if self.reader.is_pool:
             return enough("a loader with workers", "make `num_workers` smaller")
         return enough("a loader", "end the loops of other loaders")
 
@@ -339,15 +335,14 @@ class EpochStarter:
                 start.state,
                 ahead=start.items if isinstance(start.items, LookAhead) else None,
             )
-        batched = self._plan.batched and not buffer.whole_batches
         with self._enough():
-            feeder = self._reader.feed(
+            feeder = self.reader.feed(
                 buffer,
                 FeedRequest(
                     self._thread,
                     start,
                     needed,
-                    batched,
+                    self._plan.stacked,
                     snapshots,
                     self._batch_decoder,
                     number,
@@ -355,4 +350,4 @@ class EpochStarter:
                     self._upstream.epochs.number,
                 ),
             )
-        return EpochFeed(number, resume, buffer, feeder, reader=self._reader)
+        return EpochFeed(number, resume, buffer, feeder, reader=self.reader)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from echobuf import hints
-from echobuf._engine.waits import segments_of
+from echobuf._engine.waits import segment_starts
 from echobuf.errors import EchobufError, UpstreamStateError, describe, message
 from echobuf.loader.items import LookAhead
 from echobuf.loader.source import as_data_loader, begins_anew
@@ -220,7 +220,7 @@ class Snapshots(Positions):
         # Weakly: the thread that iterates is the one that lets go of upstream.
         self._ahead = None if ahead is None else weakref.ref(ahead)
         self._upstream: Stateful | None = upstream
-        self._start_of, capacity = segments_of(options)
+        self._start_of, capacity = segment_starts(options)
         # From the last batch handed out to the last item put: what a pass sets free
         # while batches are made ahead of it, and what the ring holds then; on a device
         # the staging ring, too, which holds a segment: what the ring has over a window.
@@ -335,7 +335,7 @@ def locate(buffer: LoaderBuffer, count: int | None) -> State:
     """
     options = buffer.options
     # Without echoes as many draws are left as records; fewer than a batch may go.
-    goes = options.drop_last and options.ratio == (1, 1) and not options.whole_batches
+    goes = options.drop_last and options.ratio == (1, 1)
     least = options.batch_size if goes else 1
     deadline = time.monotonic() + _PATIENCE_S
     while True:

@@ -82,14 +82,12 @@ class SharedRing:
 
     # ---- as of a buffer, to feeders
 
-    whole_batches = False
-
     def put_tree(self, tree: Any, stacked: bool) -> None:
         """Put one example, or examples stacked on axis 0; wait while jobs need all."""
         outcome = self.core.put_tree(tree, stacked, None)
         if outcome is not None and outcome[0] == _core.MISMATCH:
             outcome = put_arrays(
-                self.core, tree, self.spec, stacked, False, None, self._check_sizes
+                self.core, tree, self.spec, stacked, None, self._check_sizes
             )
         if outcome is not None:
             self.refuse_put(*outcome)
@@ -296,7 +294,7 @@ class ServerUpstream:
         if self._batched and source.has_own_collate(upstream):
             return None  # which may make any number of examples
         try:
-            return count_units(upstream, batched=self._batched, whole=False)
+            return count_units(upstream, stacked=self._batched)
         except TypeError:
             return None
 

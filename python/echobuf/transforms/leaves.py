@@ -21,9 +21,8 @@ Chains = dict[Path, list[Operation]]
 class Leaves:
     """The leaves of batches, by their paths: those of the spec, and further ones."""
 
-    def __init__(self, spec: Spec, *, whole: bool) -> None:
+    def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.lead = spec.fields[0].shape[:1] if whole else ()
         self.paths: list[Path] = list(optree.treespec_paths(spec.treespec))
         self.stored = len(self.paths)
         self.sources = list(range(self.stored))
@@ -124,7 +123,9 @@ class Leaves:
     def field(self, path: Path) -> Field:
         """Return the field of the record that a leaf is made from, of one example."""
         field = self.spec.fields[self.source(path)]
-        return Field(field.shape[len(self.lead) :], field.dtype, field.max_length)
+        return Field(
+            field.shape[len(self.spec.batch_axis) :], field.dtype, field.max_length
+        )
 
 
 def _open(treespec: optree.PyTreeSpec) -> Any:

@@ -22,14 +22,14 @@ from echobuf.transforms.points_chain import PointsChain
 from echobuf.transforms.windows import RaggedPlan
 
 
-def make(spec: Spec, transform: Any, *, whole: bool) -> OutputSpec:
+def make(spec: Spec, transform: Any) -> OutputSpec:
     """Read `transform` for examples of `spec`, or for the rows of whole batches.
 
     Raises:
         OptionError: `transform` is no mapping from leaves to chains.
         SpecError: a chain does not fit its leaf.
     """
-    leaves = Leaves(spec, whole=whole)
+    leaves = Leaves(spec)
     chains = leaves.read(transform)
     add_labels(leaves, chains)
     return _Builder(leaves, chains).build()
@@ -129,8 +129,9 @@ class _Builder:
             accessor.codify("")
             for accessor in optree.treespec_accessors(self._treespec)
         )
-        whole = (Field(self._leaves.lead + f.shape, f.dtype) for f in fields)
-        return Spec(self._treespec, tuple(whole), paths)
+        axis = self._leaves.spec.batch_axis
+        of_record = tuple(Field(axis + f.shape, f.dtype) for f in fields)
+        return Spec(self._treespec, of_record, paths, axis)
 
     def _chain(
         self, path: Path, field: Field, images: dict[int, list[Extent]]

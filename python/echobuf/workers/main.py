@@ -171,7 +171,7 @@ class _ExampleWriter:
         try:
             leaves = self._spec.flatten(self._read(item), "example")
             if self.worker.write(leaves) is not None:
-                ready = prepare_put(leaves, self._spec, stacked=False, whole=False)
+                ready = prepare_put(leaves, self._spec, stacked=False)
                 self._check_sizes(ready)
                 if self.worker.write(list(ready)) is not None:
                     raise SpecError("an array was changed by another thread.")

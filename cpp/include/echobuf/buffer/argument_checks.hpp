@@ -25,16 +25,16 @@ inline void check_leaves(const char* call, const RecordLayout& layout,
     refuse(call, "`leaves` is null; it has one SourceLeaf for each field");
   for (std::size_t f = 0; f < layout.fields().size(); ++f) {
     const Field& field = layout.fields()[f];
-    if (layout.ragged() && rows > field.rows)
+    if (layout.in_batches() && rows > field.rows)
       refuse(call, "`rows` is " + std::to_string(rows) + ", but field " +
                        std::to_string(f) + " has at most " +
                        std::to_string(field.rows));
-    const std::size_t bytes = layout.ragged() ? rows * field.row_bytes : field.bytes();
+    const std::size_t bytes = layout.bytes(f, rows);
     if (bytes == 0) continue;
     if (leaves[f].data == nullptr)
       refuse(call, "leaf " + std::to_string(f) + " points to null");
     if (leaves[f].bytes != 0 && leaves[f].bytes != bytes &&
-        !(layout.ragged() && leaves[f].bytes > bytes))
+        !(layout.in_batches() && leaves[f].bytes > bytes))
       refuse(call, "leaf " + std::to_string(f) + " has " +
                        std::to_string(leaves[f].bytes) +
                        " bytes an example, but its field " + std::to_string(bytes) +

@@ -3,19 +3,16 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "echobuf/buffer/argument_checks.hpp"
 #include "echobuf/buffer/draw_path.hpp"
 #include "echobuf/buffer/epoch_accounting.hpp"
+#include "echobuf/buffer/epoch_changes.hpp"
 #include "echobuf/buffer/host_backend.hpp"
 #include "echobuf/buffer/option_checks.hpp"
 #include "echobuf/buffer/stats.hpp"
@@ -32,7 +29,6 @@ namespace echobuf {
 template <class Backend>
 class BasicBuffer {
   using Ring = typename Backend::Ring;
-  using Out = DrawPath<Ring>;
 
  public:
   /// Throws std::bad_alloc, std::system_error where no thread can be started, or
@@ -89,10 +85,10 @@ class BasicBuffer {
   /// A put goes on over several calls; it belongs to the term in which it began.
   std::uint64_t term() const { return ring_.term(); }
 
-  /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: of
-  /// each, if records are ragged. Throws std::invalid_argument, before anything is put,
-  /// for null pointers, more rows than a record has, and leaves of another size.
-  /// `versions`: of all n, for leaves of infos; null: 0.
+  /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: the
+  /// examples of each, if it is a whole batch. Throws std::invalid_argument, before
+  /// anything is put, for null pointers, more rows than a record has, and leaves of
+  /// another size. `versions`: of all n, for leaves of infos; null: 0.
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
              std::size_t rows, std::uint64_t& done, const WaitLimit& wait_limit,
              Poll* poll, const std::int64_t* versions = nullptr) {
@@ -100,7 +96,8 @@ class BasicBuffer {
     return put_path_.put(term, leaves, n, rows, done, wait_limit, poll, versions);
   }
 
-  /// Puts one example; `leaves` has one for each field. `rows`: if records are ragged.
+  /// Puts one example; `leaves` has one for each field. `rows`: the examples of a whole
+  /// batch.
   Status put(const SourceLeaf* leaves, const WaitLimit& wait_limit = Deadline::max(),
              std::size_t rows = 0) {
     std::uint64_t done = 0;
@@ -151,20 +148,7 @@ class BasicBuffer {
   /// that term is served any more. It may wait for a change of epoch, and so for a
   /// draw: a caller holds nothing that the poll of a draw wants.
   void fail(std::uint64_t term) {
-    if (draw_path_.is_mine()) {  // from such a poll: until it returns, the term stays
-      if (ring_.term() == term) fail();
-      return;
-    }
-    while (ring_.term() == term) {
-      const std::unique_lock alone(between_epochs_, std::try_to_lock);
-      if (alone) {
-        if (ring_.term() == term) fail();
-        return;
-      }
-      // A reset gives up what is left, and may wait for who wants to fail this term.
-      if (restarting_.load(std::memory_order_acquire)) return;
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
+    epochs_.fail_in(term, [this] { fail(); });
   }
   bool has_failed() const { return termination_.has_failed(); }
 
@@ -201,10 +185,10 @@ class BasicBuffer {
   /// there. To be called before each launch; the batch is handed out by it, whether one
   /// comes or not, and is drawn by any number of launches until the next call of this
   /// buffer that draws or goes over to another epoch (later ones draw nothing).
-  /// kFinished also before a last batch that is shorter, or a ragged one: next_into()
-  /// serves that. Where records have rows, `target` names, without addresses, the rows
-  /// that captured leaves have room for, or no leaves for any. kResize: the batch has
-  /// more, as `target` says then; it stays the next one.
+  /// kFinished also before a last batch that is shorter, or a short whole batch:
+  /// next_into() serves that. Where records have rows, `target` names, without
+  /// addresses, the rows that captured leaves have room for, or no leaves for any.
+  /// kResize: the batch has more, as `target` says then; it stays the next one.
   Status before_replay(RowsTarget& target, const WaitLimit& wait_limit) {
     return draw_path_.before_replay(target, wait_limit);
   }
@@ -250,12 +234,7 @@ class BasicBuffer {
   /// called from the poll of a draw: the reset would wait for it. `skipped`: positions
   /// that are passed over in between, fewer than there are slots.
   Status reset(std::uint64_t epoch, std::uint64_t skipped = 0) {
-    if (draw_path_.is_mine()) return Status::kReentrant;
-    std::lock_guard alone(between_epochs_);
-    Epoch next;
-    next.number = epoch;
-    restart(next, nullptr, skipped);
-    return Status::kOk;
+    return epochs_.reset(epoch, skipped);
   }
 
   /// True once upstream has ended and all that it put has entered the window: what is
@@ -265,52 +244,16 @@ class BasicBuffer {
   /// Opens the next epoch for upstream while this one, whose upstream has ended, is
   /// served out. A failure from now on is the next epoch's. False if upstream has not
   /// ended or has failed, or if an epoch was opened ahead already.
-  bool open_ahead(std::uint64_t epoch) {
-    std::lock_guard alone(between_epochs_);
-    if (!ring_.closed() || termination_.has_failed() || termination_.is_down())
-      return false;
-    if (accounting_.ahead()) return false;
-    // First: who sees it open finds the clock set for it.
-    put_path_.clock().open_ahead(ring_.tail());
-    accounting_.open_ahead(epoch);
-    if (termination_.is_down()) ring_.close();  // see restart()
-    return true;
-  }
+  bool open_ahead(std::uint64_t epoch) { return epochs_.open_ahead(epoch); }
 
   /// Goes over to the epoch that was opened ahead; what is left of this one is given
-  /// up. False if there is none.
-  bool go_ahead() {
-    if (draw_path_.is_mine()) return false;  // from the poll of a draw
-    std::lock_guard alone(between_epochs_);
-    const std::optional<Epoch> next = accounting_.ahead();
-    if (!next) return false;
-    const typename Out::Pause pause(draw_path_);
-    ring_.settle(next->base);
-    begin(*next, nullptr, [&] { put_path_.clock().go_ahead(); });
-    return true;
-  }
+  /// up. False if there is none, and from the poll of a draw.
+  bool go_ahead() { return epochs_.go_ahead(); }
 
   /// Goes on from a checkpoint of a buffer with the same options. False if anything was
-  /// put or drawn in this epoch, or if it has been closed. Throws std::invalid_argument
-  /// for one of a buffer with another window or factor.
-  [[nodiscard]] bool restore(const Checkpoint& from) {
-    if (!from.epoch_done && !walks_alike(from.sweep, make_sweep(options_, from.epoch)))
-      argument_checks::refuse("restore",
-                              "the checkpoint is of a buffer with other options");
-    if (draw_path_.is_mine()) return false;  // from the poll of a draw
-    std::lock_guard alone(between_epochs_);
-    if (ring_.closed() || termination_.has_failed() || !accounting_.untouched())
-      return false;
-    Epoch next;
-    next.number = from.epoch + (from.epoch_done ? 1 : 0);
-    if (!from.epoch_done) {
-      next.origin = oldest_record(from.sweep);
-      next.required_end = resident_end(from.sweep);
-      next.total = from.total;
-    }
-    restart(next, from.epoch_done ? nullptr : &from.sweep);
-    return true;
-  }
+  /// put or drawn in this epoch, if it has been closed, or from the poll of a draw.
+  /// Throws std::invalid_argument for one of a buffer with another window or factor.
+  [[nodiscard]] bool restore(const Checkpoint& from) { return epochs_.restore(from); }
 
   /// An upstream that failed has not ended, unless it had before: it may come back with
   /// more.
@@ -364,40 +307,6 @@ class BasicBuffer {
     draw_path_.wake_all();
   }
 
-  /// In a pause: everything is in the epoch `next` from now on.
-  template <class Open>
-  void begin(const Epoch& next, const Sweep* from, Open&& open) {
-    draw_path_.go_over(next, from, [&](const Sweep& start) {
-      accounting_.begin(next, start, std::forward<Open>(open));
-    });
-  }
-
-  /// Ends the epoch as it stands, and begins `next` at its start or at `from`.
-  void restart(Epoch next, const Sweep* from, std::uint64_t skipped = 0) {
-    const typename Out::Pause pause(draw_path_);
-    // Release: pairs with fail(); in the pause nothing of this term is served.
-    restarting_.store(true, std::memory_order_release);
-    ring_.close();
-    ring_.settle(ring_.tail());
-    if (skipped > 0) {
-      ring_.skip(skipped);
-      ring_.settle(ring_.tail());
-    }
-    next.base = ring_.tail();
-    begin(next, from, [&] {
-      // Relaxed: a thread that sees it sees the lock taken, or the next term.
-      restarting_.store(false, std::memory_order_relaxed);
-      termination_.forget_failure();
-      put_path_.clock().begin(next.base);
-      // Looked at after the exchange in reopen(): a close() that came before is undone
-      // by it, but then what led to that close() is seen here.
-      if (!termination_.is_down()) ring_.reopen();
-      if (termination_.is_down() || termination_.has_failed() ||
-          termination_.is_broken())
-        ring_.close();
-    });
-  }
-
   const BufferOptions options_;
   const std::uint32_t generation_ = fork_generation();
   std::unique_ptr<Backend> own_backend_;
@@ -407,9 +316,9 @@ class BasicBuffer {
   typename Backend::PutPath put_path_;
   Termination<Ring> termination_;
   EpochAccounting<Ring> accounting_;
-  std::mutex between_epochs_;            // one change of epoch at a time
-  std::atomic<bool> restarting_{false};  // the term that is open is given up
-  Out draw_path_;                        // last: its thread uses the rest
+  DrawPath<Ring> draw_path_;  // its thread uses what is above
+  EpochChanges<Ring> epochs_{options_,     ring_,       put_path_.clock(),
+                             termination_, accounting_, draw_path_};
 };
 
 /// On the CPU. Where records have rows, as `BufferOptions::lengths` says, batches say

@@ -34,7 +34,7 @@ inline std::vector<std::uint64_t> words_of(const BufferOptions& options) {
       options.automatic ? 0 : options.factor.den,
       options.seed,
       options.drop_last,
-      RecordLayout(options.fields, options.ragged).stride(),
+      RecordLayout(options.fields).stride(),
       options.lengths.payload_bytes,
       options.lengths.max_rows,
       options.lengths.row_length()};

@@ -49,9 +49,7 @@ class DrawPath {
     return timed([&] {
       const Status status =
           prefetcher_ ? pop(batch, wait_limit, kFits)
-                      : wait_for(wait_limit, &clock_.waits(), [&] {
-                          return draw([&] { return drawer_->draw(batch, poll); });
-                        });
+                      : draw(wait_limit, [&] { return drawer_->draw(batch, poll); });
       if (status == Status::kOk) batch.block.hand_out();
       return status;
     });
@@ -68,9 +66,7 @@ class DrawPath {
         drawer_->copy_block(batch.block, target);
         return status;
       }
-      return wait_for(wait_limit, &clock_.waits(), [&] {
-        return draw([&] { return drawer_->draw_into(target, poll); });
-      });
+      return draw(wait_limit, [&] { return drawer_->draw_into(target, poll); });
     });
   }
 
@@ -85,18 +81,14 @@ class DrawPath {
         if (status == Status::kOk) drawer_->copy_out(batch, target);
         return status;
       }
-      return wait_for(wait_limit, &clock_.waits(), [&] {
-        return draw([&] { return drawer_->draw_rows(target, poll); });
-      });
+      return draw(wait_limit, [&] { return drawer_->draw_rows(target, poll); });
     });
   }
 
   /// Hands out the next batch to launches of graphs on the stream of `target`.
   Status before_replay(RowsTarget& target, const WaitLimit& wait_limit) {
     return timed([&] {
-      return wait_for(wait_limit, &clock_.waits(), [&] {
-        return draw([&] { return drawer_->before_replay(target); });
-      });
+      return draw(wait_limit, [&] { return drawer_->before_replay(target); });
     });
   }
 
@@ -235,9 +227,15 @@ class DrawPath {
     return status;
   }
 
+  /// Draws, and waits for upstream until it has.
+  template <class Draw>
+  Status draw(const WaitLimit& wait_limit, const Draw& draw_once) {
+    return wait_for(wait_limit, &clock_.waits(), [&] { return attempt(draw_once); });
+  }
+
   /// One attempt at drawing, if no other thread is drawing.
   template <class Draw>
-  Attempt draw(Draw&& draw_once) {
+  Attempt attempt(const Draw& draw_once) {
     if (const auto end = termination_.early()) return {*end};
     DrawLock::Guard lock(draw_lock_, std::try_to_lock);
     if (!lock) {
@@ -287,7 +285,7 @@ class DrawPath {
   template <class Fits>
   Status pop(Batch& batch, const WaitLimit& wait_limit, const Fits& fits) {
     Ahead ahead;
-    const auto attempt = [&]() -> Attempt {
+    const auto pop_once = [&]() -> Attempt {
       if (const auto end = termination_.early()) return {*end};
       std::lock_guard lock(handing_out_);
       const Status popped = prefetcher_->pop(ahead, fits);
@@ -295,11 +293,11 @@ class DrawPath {
       if (popped == Status::kFinished) accounting_.note_end(0);  // nothing expires then
       return {popped, &prefetcher_->filled()};
     };
-    Status status = wait_for(wait_limit, &clock_.waits(), attempt);
+    Status status = wait_for(wait_limit, &clock_.waits(), pop_once);
     // Time is for upstream: what is there already is not refused because the thread
     // has not reached it yet.
     while (status == Status::kTimeout && wait_limit.end != kAtOnce && ready())
-      status = wait_for(Clock::now() + kSlice, &clock_.waits(), attempt);
+      status = wait_for(Clock::now() + kSlice, &clock_.waits(), pop_once);
     if (status == Status::kOk) batch = std::move(ahead.batch);
     return status;
   }
@@ -307,7 +305,7 @@ class DrawPath {
   Status make(Ahead& ahead) {
     Batch& batch = ahead.batch;
     const Status status = wait_for(Clock::now() + kSlice, nullptr, [&] {
-      return draw([&] {
+      return attempt([&] {
         assembled_ = false;
         const auto outcome = drawer_->draw(batch, nullptr);
         if (outcome != DrawOutcome::kBatch) return outcome;

@@ -61,14 +61,17 @@ inline void check_leaves(const BufferOptions& options) {
 
 inline void check_slots(const BufferOptions& options) {
   const auto& borrowed = options.borrowed;
-  demand(!options.shared || !options.ragged,
-         "`shared` is for records that are not ragged");
-  demand(!borrowed || (!options.ragged && !options.shared),
-         "`borrowed` is for records that are not ragged");
+  const bool in_batches = options.lengths.in_batches();
+  demand(!in_batches || (!options.shared && !borrowed),
+         "`shared` and `borrowed` are not for whole batches");
+  demand(!borrowed || !options.shared, "`shared` is not for slots that are `borrowed`");
   demand(!borrowed || borrowed->window.fields == options.lengths.fields.size(),
          "`borrowed` has another number of fields of any length");
-  demand(!options.ragged || options.batch_size == 1,
-         "`batch_size` must be 1 if records are ragged: each is a batch");
+  demand(!in_batches || options.batch_size == 1,
+         "`batch_size` must be 1 if each record is a whole batch");
+  for (const FieldShape& field : options.fields)
+    demand(!in_batches || field.rows <= options.lengths.examples,
+           "a field has more rows than a whole batch has `examples`");
 }
 
 inline void check_rows(const BufferOptions& options, const LeafOptions& leaf) {
@@ -98,10 +101,7 @@ inline void check_packing(const BufferOptions& options) {
 inline void check_lengths(const BufferOptions& options) {
   const LengthOptions& lengths = options.lengths;
   demand(!options.shared, "`lengths` is for records that are not `shared`");
-  demand(options.ragged == (lengths.examples > 0),
-         "`examples` of `lengths` is at least 1 where records are whole batches, else "
-         "0");
-  demand(!options.ragged || (lengths.max_rows == 0 && lengths.pack_to == 0),
+  demand(!lengths.in_batches() || (lengths.max_rows == 0 && lengths.pack_to == 0),
          "`max_rows` and `pack_to` are not for whole batches");
   demand(options.window < (std::uint64_t{1} << 23),
          "`window` must be below 2^23 where records differ in length");
@@ -130,8 +130,9 @@ inline void check_lengths(const BufferOptions& options) {
 inline void check_expiry(const BufferOptions& options) {
   demand(options.lengths.pack_to == 0, "`max_staleness` is not for `pack_to`");
   for (const LeafOptions& leaf : options.leaves)
-    demand(options.ragged || !leaf.plan || !leaf.plan->partner_operation(),
-           "mixes with partners are not for `max_staleness`");
+    demand(
+        options.lengths.in_batches() || !leaf.plan || !leaf.plan->partner_operation(),
+        "mixes with partners are not for `max_staleness`");
 }
 
 }  // namespace option_checks

@@ -68,7 +68,7 @@ inline RecordLayout record_of(const BufferOptions& options) {
   std::vector<FieldShape> shapes = options.fields;
   for (const RaggedField& field : options.lengths.fields)
     shapes[field.field] = {0, static_cast<std::size_t>(options.lengths.examples)};
-  return {shapes, options.ragged};
+  return RecordLayout(shapes, options.lengths.examples);
 }
 
 }  // namespace echobuf

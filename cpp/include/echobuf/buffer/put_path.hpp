@@ -38,10 +38,9 @@ class PutPath {
                       : std::max<std::uint64_t>(
                             1, kChunkBytes / store.layout().stride())) {}
 
-  /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: of
-  /// each, if records are ragged; of a whole batch of rows its examples. `versions`: of
-  /// all n; null: they have none. Throws std::invalid_argument, before anything is put:
-  /// see RowsChecks.
+  /// Puts examples `done` ... n-1 of `leaves` and counts them in `done`. `rows`: the
+  /// examples of each, if it is a whole batch. `versions`: of all n; null: they have
+  /// none. Throws std::invalid_argument, before anything is put: see RowsChecks.
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
              std::size_t rows, std::uint64_t& done, WaitLimit wait_limit, Poll* poll,
              const std::int64_t* versions = nullptr) {

@@ -21,11 +21,8 @@ class RowsChecks {
   RowsChecks(const RowsTable* table, std::uint64_t most_bytes)
       : table_(table), most_bytes_(most_bytes) {
     if (!table) return;
-    for (const RaggedField& field : table->fields()) {
-      const std::uint64_t fit = most_bytes / field.row_bytes;
-      most_rows_.push_back(field.max_length > 0 ? std::min(field.max_length, fit)
-                                                : fit);
-    }
+    for (const RaggedField& field : table->fields())
+      fitting_rows_.push_back(most_bytes / field.row_bytes);
   }
 
   std::uint64_t most_bytes() const { return most_bytes_; }
@@ -34,48 +31,33 @@ class RowsChecks {
   /// of the payload, or than `max_length` says; and for whole batches, of so many
   /// examples each, if there are several.
   void check(const SourceLeaf* leaves, std::uint64_t n, std::uint64_t examples) const {
-    if (table_->in_batches()) return check_batches(leaves, n, examples);
-    if (most_rows_.size() == 1 && are_fine(leaves[table_->fields()[0].field], n))
-      return;
-    for (std::uint64_t i = 0; i < n; ++i)
-      if (!is_fine(leaves, i)) refuse(leaves, i);
+    const std::vector<RaggedField>& fields = table_->fields();
+    if (table_->in_batches()) {
+      check_batches(leaves, n, examples);
+    } else if (fields.size() > 1 || !are_fine(leaves[fields[0].field], fields[0], n)) {
+      for (std::uint64_t i = 0; i < n; ++i) {
+        for (const RaggedField& field : fields) {
+          check_rows(leaves[field.field], field, i);
+          check_length(leaves[field.field].rows_of(i), field, i);
+        }
+        check_bytes(leaves, i);
+      }
+    }
   }
 
  private:
-  /// Returns whether examples of one field are: without a branch for each.
-  bool are_fine(const SourceLeaf& leaf, std::uint64_t n) const {
+  /// Returns whether examples of one field are fine: without a branch for each.
+  bool are_fine(const SourceLeaf& leaf, const RaggedField& field,
+                std::uint64_t n) const {
     if (leaf.data == nullptr || !leaf.offsets) return false;
     const std::int64_t* offsets = leaf.offsets;
-    const std::uint64_t most = most_rows_[0];
+    const std::uint64_t most = field.max_length > 0
+                                   ? std::min(field.max_length, fitting_rows_[0])
+                                   : fitting_rows_[0];
     bool fine = n == 0 || offsets[0] >= 0;
     for (std::uint64_t i = 0; i < n; ++i)
       fine &= offsets[i + 1] >= offsets[i] && leaf.rows_of(i) <= most;
     return fine;
-  }
-
-  bool is_fine(const SourceLeaf* leaves, std::uint64_t i) const {
-    std::uint64_t bytes = 0;
-    for (std::size_t f = 0; f < most_rows_.size(); ++f) {
-      const RaggedField& field = table_->fields()[f];
-      const SourceLeaf& leaf = leaves[field.field];
-      const std::uint64_t rows = leaf.rows_of(i);
-      if (rows > most_rows_[f]) return false;  // a decrease is very many, too
-      if (leaf.offsets &&
-          (leaf.offsets[i] < 0 || leaf.offsets[i + 1] < leaf.offsets[i]))
-        return false;
-      if (leaf.data == nullptr && rows > 0) return false;
-      bytes += rows * field.row_bytes;
-    }
-    return bytes <= most_bytes_;
-  }
-
-  /// Throws if is_fine() says no.
-  void refuse(const SourceLeaf* leaves, std::uint64_t i) const {
-    for (const RaggedField& field : table_->fields()) {
-      check_rows(leaves[field.field], field, i);
-      check_length(leaves[field.field].rows_of(i), field, i);
-    }
-    check_bytes(leaves, i);
   }
 
   void check_batches(const SourceLeaf* leaves, std::uint64_t n,
@@ -94,11 +76,12 @@ class RowsChecks {
 
   void check_bytes(const SourceLeaf* leaves, std::uint64_t i) const {
     std::uint64_t bytes = 0;
-    for (const RaggedField& field : table_->fields())
+    for (std::size_t f = 0; f < fitting_rows_.size(); ++f) {
+      const RaggedField& field = table_->fields()[f];
       // More rows than fit are as many bytes that do not: a product could overflow.
-      bytes +=
-          std::min(leaves[field.field].rows_of(i), most_bytes_ / field.row_bytes + 1) *
-          field.row_bytes;
+      bytes += std::min(leaves[field.field].rows_of(i), fitting_rows_[f] + 1) *
+               field.row_bytes;
+    }
     if (bytes > most_bytes_)
       argument_checks::refuse(
           "put", "example " + std::to_string(i) + " has " + std::to_string(bytes) +
@@ -151,7 +134,7 @@ class RowsChecks {
 
   const RowsTable* const table_;
   const std::uint64_t most_bytes_;
-  std::vector<std::uint64_t> most_rows_;  // by the fields of the table
+  std::vector<std::uint64_t> fitting_rows_;  // that are `most_bytes_`, of each field
 };
 
 }  // namespace echobuf

@@ -49,7 +49,7 @@ struct WorkspaceLayout {
 
   /// Rows of a batch at most.
   static std::size_t largest_rows(const BufferOptions& options) {
-    if (!options.ragged) return options.batch_size;
+    if (!options.lengths.in_batches()) return options.batch_size;
     return options.fields.empty() ? 0 : options.fields[0].rows;
   }
 };
@@ -113,14 +113,14 @@ class DeviceDraw {
       plan_.add(part.selection ? listed(part.count) : part_of(part), planned.end);
       for (std::uint64_t i = 0; part.selection && i < part.count; ++i)
         plan_.add_slot(*slot++);
-      if (record().ragged())
+      if (record().in_batches())
         length_ = staging_.length(part.window + part.place(part.offset));
     }
   }
 
   /// Returns whether it is as large as batches are, and not the last one.
   bool is_whole() const {
-    return count() == (record().ragged() ? full_length() : options_.batch_size);
+    return count() == (record().in_batches() ? full_length() : options_.batch_size);
   }
   /// Returns whether it fits memory for a whole batch, and says how large it is.
   bool fits(Target& target) const {
@@ -195,7 +195,7 @@ class DeviceDraw {
     });
     transformed_.make(DrawParts{}, plan, transformed_rows(0, count, length),
                       target.leaves, target.stream);
-    target.count = record().ragged() ? length : count;
+    target.count = record().in_batches() ? length : count;
     if (infos_) infos_->copy(target.leaves, target.count, true, target.stream);
   }
 
@@ -224,11 +224,11 @@ class DeviceDraw {
 
   const RecordLayout& record() const { return staging_.layout(); }
 
-  /// Records of the next batch; rows, if they are ragged.
-  std::size_t count() const { return record().ragged() ? length_ : plan_.rows(); }
-  /// The length of a ragged record that has all its rows.
+  /// Examples of the next batch.
+  std::size_t count() const { return record().in_batches() ? length_ : plan_.rows(); }
+  /// The examples of a whole batch that is not a short one.
   std::size_t full_length() const {
-    return record().ragged() ? WorkspaceLayout::largest_rows(options_) : 0;
+    return record().in_batches() ? WorkspaceLayout::largest_rows(options_) : 0;
   }
 
   DrawPart part_of(const PassPart& part) const {
@@ -289,7 +289,7 @@ class DeviceDraw {
   TransformedRows transformed_rows(std::uint64_t row, std::uint64_t count,
                                    std::size_t rows) const {
     const auto length = static_cast<std::uint32_t>(rows);
-    if (record().ragged()) return {0, length, length};
+    if (record().in_batches()) return {0, length, length};
     return {static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(count), 0};
   }
 

@@ -71,7 +71,7 @@ inline DrawLaunch spread(DrawLayout layout, std::uint32_t least_blocks) {
 }
 
 /// Lays out `fields` of `count` > 0 records for the rows from `row` on. `leaves`:
-/// addresses on the device. `rows`: of a record, where records are ragged.
+/// addresses on the device. `rows`: of a whole batch.
 inline DrawLaunch lay_out(const RecordLayout& record, std::uint64_t row,
                           std::uint64_t count, std::byte* const* leaves,
                           std::span<const CopiedField> fields, std::size_t rows,
@@ -85,7 +85,7 @@ inline DrawLaunch lay_out(const RecordLayout& record, std::uint64_t row,
     kind->begin = next;
     for (const CopiedField& field : fields) {
       const auto leaf = reinterpret_cast<std::uint64_t>(leaves[field.leaf]);
-      const std::size_t bytes = (record.ragged() ? rows : 1) * field.bytes;
+      const std::size_t bytes = (record.in_batches() ? rows : 1) * field.bytes;
       if (is_whole(leaf, bytes) != (kind == &layout.whole)) continue;
       kind->words += words_of(leaf, bytes);
       layout.field[next++] = {leaf, bytes, field.offset, kind->words,

@@ -37,7 +37,7 @@ class StagedSlots {
         base_(static_cast<std::byte*>(shared_ ? shared_->memory().data()
                                               : memory_->get())),
         stream_(Slots::streams(bytes())),
-        lengths_(layout_.ragged() ? lengths : 0),
+        lengths_(layout_.in_batches() ? lengths : 0),
         noted_(context->driver().note_host_access()) {}
 
   /// The slots are borrowed: nothing is written.
@@ -99,7 +99,7 @@ class StagedSlots {
                                       count * stride, stream);
   }
 
-  /// The number of rows of a ragged record, until its slot in the window is taken.
+  /// The examples of a whole batch, until its slot in the window is taken.
   std::size_t length(std::uint64_t position) const {
     return lengths_[position % lengths_.size()];
   }

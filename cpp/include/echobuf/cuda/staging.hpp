@@ -130,7 +130,7 @@ class Staging {
       payload_->upload(first, count, *window.claims, window.payload, stream);
   }
 
-  /// The number of rows of a ragged record, until its slot in the window is taken.
+  /// The examples of a whole batch, until its slot in the window is taken.
   std::size_t length(std::uint64_t position) const { return slots_.length(position); }
 
  private:

@@ -17,7 +17,8 @@ struct LeafPlace {
                            // are, if packed; their lengths, if padded
 };
 
-/// The places of what says which value of a packed row is of which example.
+/// Offsets in a block of the numbers that say which value of packed rows is of which
+/// example.
 struct RowIds {
   std::size_t segments = 0;   // int32 for each value: 1 for the first example of a row
                               // and so on, 0 where there is none
@@ -28,10 +29,10 @@ struct RowIds {
 /// The memory is the caller's until it is dropped.
 struct Batch {
   Block block;
-  std::uint64_t count = 0;             // records; rows, if records are ragged
+  std::uint64_t count = 0;             // examples
   std::vector<LeafPlace> places = {};  // of all leaves, where records differ in length;
                                        // else BatchLayout says where they are
-  RowIds ids = {};                     // where rows are packed: `count` is that of rows
+  RowIds ids = {};                     // where rows are packed: `count` is of rows
 };
 
 }  // namespace echobuf

@@ -31,7 +31,7 @@ class BatchLayout {
     InfoLeaf info;
   };
 
-  /// A batch of `batch_size` records, or of one ragged one. `leaves` must outlive it.
+  /// A batch of `batch_size` records. `leaves` must outlive it.
   BatchLayout(const RecordLayout& record, const std::vector<LeafOptions>& leaves,
               std::size_t batch_size) {
     if (leaves.empty())
@@ -74,12 +74,10 @@ class BatchLayout {
     const std::size_t bytes = is_info     ? info_bytes(leaf.info)
                               : leaf.plan ? leaf.plan->bytes()
                                           : record.bytes_per_count(leaf.field);
-    // All fields of a ragged record have as many rows.
-    const std::size_t rows =
-        record.ragged() ? record.fields()[is_info ? 0 : leaf.field].rows : batch_size;
     leaves_.push_back(
         {bytes_, bytes, leaf.field, leaf.plan.get(), leaf.rows.get(), leaf.info});
-    bytes_ += round_up(size_product(bytes, rows), kLeafAlignment);
+    bytes_ +=
+        round_up(size_product(bytes, record.most_count(batch_size)), kLeafAlignment);
   }
 
   std::vector<Leaf> leaves_;

@@ -36,35 +36,14 @@ class HostDraw {
 
   const BatchLayout& batch() const { return batch_; }
 
-  /// Draws a part into `target`, from row `row` on. False if the poll said stop.
-  bool draw(const PassPart& part, Target& target, std::uint64_t row, Poll* poll) {
+  /// Draws a part into `target`, behind the examples that it has, and counts those of
+  /// the part. False if the poll said stop.
+  bool draw(const PassPart& part, Target& target, Poll* poll) {
     const SlotView view = slots_.view(part.window);
-    if (record().ragged()) return draw_ragged(part, view, target, poll);
-    const std::size_t stride = record().stride();
-    const std::uint64_t chunk =
-        std::clamp<std::uint64_t>(kPollBytes / stride, 1, kGatherChunk);
-    std::uint32_t records[kGatherChunk];
-    std::uint32_t echoes[kGatherChunk];
-    for (std::uint64_t done = 0; done < part.count; done += chunk) {
-      const auto count = std::min(chunk, part.count - done);
-      part.places(part.offset + done, count, records);
-      gather_records(copied_, stride, view, records, count, target.leaves, row + done,
-                     stream_);
-      part.echoes_of(records, count, echoes);
-      if (!infos_.none())
-        infos_.write(part, records, echoes, count, target.leaves, row + done);
-      if (!go_on(count * stride, poll)) return false;
-      for (std::uint64_t i = 0; i < count && !transformed_.none(); ++i) {
-        if (i + 1 < count)
-          detail::prefetch_record(view.slots + view.slot(records[i + 1]) * stride,
-                                  stride);
-        transformed_.make(part, view, records[i], part.echoes ? echoes[i] : 0, done + i,
-                          target.leaves, row + done + i);
-        if (!go_on(transformed_.bytes(), poll)) return false;
-      }
-    }
-    if (stream_) finish_streaming();
-    return true;
+    const bool done = record().in_batches() ? draw_whole_batch(part, view, target, poll)
+                                            : draw_records(part, view, target, poll);
+    if (done && stream_) finish_streaming();
+    return done;
   }
 
   /// Asks for the first records after a part that was drawn, which the next batch
@@ -93,12 +72,42 @@ class HostDraw {
  private:
   static constexpr std::size_t kExpected = 16;         // records
   static constexpr std::size_t kExpectedBytes = 2048;  // as many misses as a core has
-  static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
 
   const RecordLayout& record() const { return slots_.layout(); }
 
-  bool draw_ragged(const PassPart& part, const SlotView& view, Target& target,
-                   Poll* poll) {
+  bool draw_records(const PassPart& part, const SlotView& view, Target& target,
+                    Poll* poll) {
+    const std::uint64_t row = target.count;
+    const std::size_t stride = record().stride();
+    const std::uint64_t chunk =
+        std::clamp<std::uint64_t>(PollMeter::kBytes / stride, 1, kGatherChunk);
+    std::uint32_t records[kGatherChunk];
+    std::uint32_t echoes[kGatherChunk];
+    for (std::uint64_t done = 0; done < part.count; done += chunk) {
+      const auto count = std::min(chunk, part.count - done);
+      part.places(part.offset + done, count, records);
+      gather_records(copied_, stride, view, records, count, target.leaves, row + done,
+                     stream_);
+      part.echoes_of(records, count, echoes);
+      if (!infos_.none())
+        infos_.write(part, records, echoes, count, target.leaves, row + done);
+      if (!meter_.go_on(count * stride, poll)) return false;
+      for (std::uint64_t i = 0; i < count && !transformed_.none(); ++i) {
+        if (i + 1 < count)
+          detail::prefetch_record(view.slots + view.slot(records[i + 1]) * stride,
+                                  stride);
+        transformed_.make(part, view, records[i], part.echoes ? echoes[i] : 0, done + i,
+                          target.leaves, row + done + i);
+        if (!meter_.go_on(transformed_.bytes(), poll)) return false;
+      }
+    }
+    target.count += part.count;
+    return true;
+  }
+
+  /// The part is one record, and the only one of the batch.
+  bool draw_whole_batch(const PassPart& part, const SlotView& view, Target& target,
+                        Poll* poll) {
     const std::uint32_t record = part.place(part.offset);
     const std::uint64_t slot = view.slot(record);
     const std::uint32_t echo = part.echo(record);
@@ -108,17 +117,9 @@ class HostDraw {
     for (std::uint64_t i = 0; i < target.count && !transformed_.none(); ++i) {
       transformed_.make_row(part, slot, record, echo, static_cast<std::uint32_t>(i),
                             static_cast<std::uint32_t>(target.count), target.leaves);
-      if (!go_on(transformed_.bytes(), poll)) return false;
+      if (!meter_.go_on(transformed_.bytes(), poll)) return false;
     }
-    if (stream_) finish_streaming();
     return true;
-  }
-
-  bool go_on(std::size_t bytes, Poll* poll) {
-    since_poll_ += bytes;
-    if (!poll || since_poll_ < kPollBytes) return true;
-    since_poll_ = 0;
-    return poll->go_on();
   }
 
   const Slots& slots_;
@@ -127,7 +128,7 @@ class HostDraw {
   const std::vector<CopiedField> copied_;
   TransformedLeaves transformed_;
   const InfoLeaves infos_;
-  std::size_t since_poll_ = 0;  // bytes
+  PollMeter meter_;
 };
 
 }  // namespace echobuf

@@ -110,10 +110,9 @@ class HostDrawer final : public Planner<Ring> {
       return finish(outcome);
     }
     const Form form = options_.lengths.form;
-    Batch made;
-    const std::size_t bytes = rows_->begin(planned(), apart_, form, made);
+    Batch made = rows_->begin(planned(), apart_, form);
     if (target && !out_.fits(made, *target)) return Outcome::kResize;
-    if (!rows_->draw(planned(), apart_, form, bytes, std::move(made), batch, poll))
+    if (!rows_->draw(planned(), apart_, form, std::move(made), batch, poll))
       return Outcome::kInterrupted;
     return finish(outcome);
   }
@@ -141,10 +140,8 @@ class HostDrawer final : public Planner<Ring> {
 
   bool draw_apart(Poll* poll) {
     if (!rows_) return draw_block(apart_, poll);
-    Batch made;
-    const std::size_t bytes = rows_->begin(planned(), apart_, Form::kPacked, made);
-    return rows_->draw(planned(), apart_, Form::kPacked, bytes, std::move(made), apart_,
-                       poll);
+    Batch made = rows_->begin(planned(), apart_, Form::kPacked);
+    return rows_->draw(planned(), apart_, Form::kPacked, std::move(made), apart_, poll);
   }
 
   /// Draws what is planned behind what is set apart, in the same block, and makes it
@@ -160,13 +157,11 @@ class HostDrawer final : public Planner<Ring> {
     return true;
   }
 
-  /// Draws what is planned, from row `row` of the target on.
-  bool draw_parts(Target& target, std::uint64_t row, Poll* poll) {
-    for (const PassPart& part : planned().parts) {
-      if (!fixed_.draw(part, target, row, poll)) return false;
-      row += part.count;
-    }
-    if (!options_.ragged) target.count = row;
+  /// Draws what is planned behind the first `before` examples of the target.
+  bool draw_parts(Target& target, std::uint64_t before, Poll* poll) {
+    target.count = before;
+    for (const PassPart& part : planned().parts)
+      if (!fixed_.draw(part, target, poll)) return false;
     return true;
   }
 

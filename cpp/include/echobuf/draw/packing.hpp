@@ -134,8 +134,6 @@ class Packing : public PassCursor<Ring> {
   Memory memory_;
 
  private:
-  static constexpr std::size_t kPollBytes = std::size_t{16} << 20;
-
   // ---- drawing
 
   /// Draws a few records, to wherever they go. kBatch: it has. With "auto" a pass may
@@ -143,15 +141,9 @@ class Packing : public PassCursor<Ring> {
   /// with other records: they join new rows, so that none is lost.
   template <class S>
   Outcome draw_some(S& sweep, Poll* poll) {
-    if constexpr (S::kDrawsPartly)
-      if (sweep.between_passes() && this->is_catching_up()) return Outcome::kWait;
-    const UpstreamProgress progress = this->look(sweep);
-    if (this->lacking(progress)) {
-      this->note_need(sweep);
-      return this->why_lacking(progress);
-    }
-    bool crosses = false;
-    if constexpr (S::kDrawsPartly) crosses = sweep.between_passes();
+    UpstreamProgress progress;
+    if (const auto end = this->look(sweep, progress)) return *end;
+    const bool crosses = this->crosses(sweep);
     S walk = sweep;
     Part part;
     const Step step = walk.step(progress, kChunk, part);
@@ -173,7 +165,7 @@ class Packing : public PassCursor<Ring> {
     if (step == Step::kWait) this->note_need(walk);
     go_on(walk);
     if (step == Step::kWait) return Outcome::kWait;
-    return poll_now(poll) ? Outcome::kBatch : Outcome::kInterrupted;
+    return meter_.go_on(poll) ? Outcome::kBatch : Outcome::kInterrupted;
   }
 
   /// Copies the records of a part, which `walk` has stepped over from `sweep` on, to
@@ -183,9 +175,7 @@ class Packing : public PassCursor<Ring> {
                           const UpstreamProgress& progress, const Part& part) {
     const std::shared_ptr<const Echoes> echoes = this->echoes_of(walk, part);
     std::uint32_t records[kChunk];
-    permute_range(this->order_of(part), static_cast<std::uint32_t>(part.offset),
-                  static_cast<std::uint32_t>(part.count), records);
-    part.sparse.place_all(records, part.count);
+    list_places(part, records);
     const std::uint64_t window = epoch_.position(part.window.first);
     std::uint64_t taken = 0;
     for (; taken < part.count; ++taken) {
@@ -205,6 +195,13 @@ class Packing : public PassCursor<Ring> {
       copy(slot, packer_.place(row, length), row, drawn);
     }
     return taken;
+  }
+
+  /// Writes the places in the window of the records of a part, in the draws' order.
+  void list_places(const Part& part, std::uint32_t* places) {
+    permute_range(this->order_of(part), static_cast<std::uint32_t>(part.offset),
+                  static_cast<std::uint32_t>(part.count), places);
+    part.sparse.place_all(places, part.count);
   }
 
   /// False where there is no memory.
@@ -228,19 +225,13 @@ class Packing : public PassCursor<Ring> {
     const std::uint64_t of_batch = number % options_.batch_size;
     batch.rows[of_batch] = packer_.at(place.row);
     const std::size_t first = of_batch * options_.lengths.row_length() + place.at;
-    since_poll_ += memory_.copy(batch.block, slot, first, place.segment, drawn);
+    meter_.wrote(memory_.copy(batch.block, slot, first, place.segment, drawn));
   }
 
   /// What was placed is drawn.
   void go_on(const Sweep& after) {
     this->go_ahead(after);
     this->give_back();
-  }
-
-  bool poll_now(Poll* poll) {
-    if (!poll || since_poll_ < kPollBytes) return true;
-    since_poll_ = 0;
-    return poll->go_on();
   }
 
   /// Returns what a draw would, without a copy.
@@ -258,21 +249,16 @@ class Packing : public PassCursor<Ring> {
   template <class S>
   Outcome look_ahead(S& walk, RowPacker& packer) {
     while (packer.closed() < first_row_ + options_.batch_size) {
-      if constexpr (S::kDrawsPartly)
-        if (walk.between_passes() && this->is_catching_up()) return Outcome::kWait;
-      const UpstreamProgress progress = this->look(walk);
-      if (this->lacking(progress)) return this->why_lacking(progress);
-      bool crosses = false;
-      if constexpr (S::kDrawsPartly) crosses = walk.between_passes();
+      UpstreamProgress progress;
+      if (const auto end = this->look(walk, progress)) return *end;
+      const bool crosses = this->crosses(walk);
       Part part;
       const Step step = walk.step(progress, kChunk, part);
       if (step == Step::kWait) return Outcome::kWait;
       if (step == Step::kFinished) return Outcome::kFinished;
       if (crosses) packer.close_before();
       std::uint32_t records[kChunk];
-      permute_range(this->order_of(part), static_cast<std::uint32_t>(part.offset),
-                    static_cast<std::uint32_t>(part.count), records);
-      part.sparse.place_all(records, part.count);
+      list_places(part, records);
       const std::uint64_t window = epoch_.position(part.window.first);
       for (std::uint64_t i = 0; i < part.count; ++i) {
         const std::uint64_t length =
@@ -299,7 +285,7 @@ class Packing : public PassCursor<Ring> {
   std::uint64_t first_row_ = 0;  // of the packer's, that was not handed out
   std::uint64_t served_ = 0;     // draws that were handed out
   Sweep handed_;
-  std::size_t since_poll_ = 0;
+  PollMeter meter_;
 };
 
 }  // namespace echobuf

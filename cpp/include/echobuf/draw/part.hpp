@@ -17,7 +17,7 @@ namespace echobuf {
 /// The leaves that a batch is drawn into, and how much of it there is.
 struct Target {
   std::byte* const* leaves;
-  std::uint64_t count = 0;  // records; rows, if ragged
+  std::uint64_t count = 0;  // examples
   void* stream = nullptr;   // on a device: where the batch is to be valid
 };
 

@@ -80,6 +80,24 @@ class PassCursor : public Drawer {
     return progress;
   }
 
+  /// Returns what ends a draw before `walk` takes a step, if anything does; else
+  /// `progress` is what upstream has put by now.
+  template <class S>
+  std::optional<Outcome> look(const S& walk, UpstreamProgress& progress) {
+    if (crosses(walk) && is_catching_up()) return Outcome::kWait;
+    progress = look(walk);
+    if (!lacking(progress)) return std::nullopt;
+    note_need(walk);
+    return why_lacking(progress);
+  }
+
+  /// Returns whether a step goes over to another pass, which "auto" decides upon.
+  template <class S>
+  static bool crosses(const S& walk) {
+    if constexpr (S::kDrawsPartly) return walk.between_passes();
+    return false;
+  }
+
   /// A loaded state demands records that are not there (yet), or others.
   bool lacking(const UpstreamProgress& progress) const {
     if (are_strange()) return true;

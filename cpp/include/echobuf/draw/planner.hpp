@@ -153,15 +153,9 @@ class Planner : public PassCursor<Ring> {
   template <class S>
   Outcome walk_on(S& walk) {
     while (!full_ && count() < most_records()) {
-      if constexpr (S::kDrawsPartly)
-        if (walk.between_passes() && this->is_catching_up()) return Outcome::kWait;
-      const UpstreamProgress progress = this->look(walk);
-      if (this->lacking(progress)) {
-        this->note_need(walk);
-        return this->why_lacking(progress);
-      }
-      if constexpr (S::kDrawsPartly)
-        this->crossed_ = this->crossed_ || walk.between_passes();
+      UpstreamProgress progress;
+      if (const auto end = this->look(walk, progress)) return *end;
+      this->crossed_ = this->crossed_ || this->crosses(walk);
       const S before = walk;
       Part part;
       const std::uint64_t left = most_records() - count();

@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "echobuf/cpu.hpp"
+#include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/copy_ahead.hpp"
+#include "echobuf/length_options.hpp"
+#include "echobuf/sizes.hpp"
 #include "echobuf/store/copy.hpp"
 
 namespace echobuf {
@@ -155,5 +158,75 @@ inline void fill_rows(std::byte* to, std::size_t bytes,
     done += more;
   }
 }
+
+/// The rows of the examples of a leaf, before they have a place.
+struct RowsExtent {
+  std::uint64_t examples;
+  std::uint64_t all = 0;      // of all examples together
+  std::uint64_t longest = 0;  // of one
+};
+
+/// Returns the place of a leaf with rows of `row` bytes. `add`: takes bytes and returns
+/// their offset.
+template <class Add>
+LeafPlace place_rows(const RowsExtent& extent, std::size_t row, std::uint64_t pad_to,
+                     LengthOptions::Form form, Add&& add) {
+  const bool packed = form == LengthOptions::Form::kPacked;
+  LeafPlace place{};
+  place.rows = round_up(packed ? extent.all : extent.longest, pad_to);
+  place.index = add((extent.examples + (packed ? 1 : 0)) * sizeof(std::int64_t));
+  place.values =
+      add(size_product(size_product(place.rows, row), packed ? 1 : extent.examples));
+  return place;
+}
+
+/// Returns the offsets, or the lengths, of the leaf at a place.
+inline std::int64_t* index_of(const Batch& batch, const LeafPlace& place) {
+  return reinterpret_cast<std::int64_t*>(batch.block.data() + place.index);
+}
+
+/// Fills the place of a leaf, example after example.
+class RowsWriter {
+ public:
+  /// `row`: bytes of a row; `pad`: one row.
+  RowsWriter(const Batch& batch, const LeafPlace& place, std::size_t row,
+             LengthOptions::Form form, const std::vector<std::byte>& pad)
+      : packed_(form == LengthOptions::Form::kPacked),
+        row_(row),
+        room_(place.rows * row),
+        pad_(pad),
+        to_(batch.block.data() + place.values),
+        index_(index_of(batch, place)) {
+    if (packed_) *index_++ = 0;
+  }
+
+  /// The address that the rows of the next example belong at.
+  std::byte* next() const { return to_ + at_; }
+
+  /// The rows of an example, so many bytes, were written to next().
+  void wrote(std::size_t bytes) {
+    if (packed_) {
+      at_ += bytes;
+    } else {
+      fill_rows(next() + bytes, room_ - bytes, pad_);
+      at_ += room_;
+    }
+    *index_++ = static_cast<std::int64_t>((packed_ ? at_ : bytes) / row_);
+  }
+
+  /// All examples were written.
+  void finish() {
+    if (packed_) fill_rows(next(), room_ - at_, pad_);
+  }
+
+ private:
+  const bool packed_;
+  const std::size_t row_;
+  const std::size_t room_;  // bytes of all examples; of each, if padded
+  const std::vector<std::byte>& pad_;
+  std::byte* const to_;
+  std::int64_t* index_;
+  std::size_t at_ = 0;
+};
 
 }  // namespace echobuf

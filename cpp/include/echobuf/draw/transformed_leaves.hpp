@@ -42,48 +42,54 @@ class TransformedLeaves {
             std::uint32_t echo, std::uint64_t i, std::byte* const* leaves,
             std::uint64_t row) {
     Drawn drawn{seed_, part.epoch, part.draw + i, 0, nullptr, nullptr};
-    drawn.record = part.record + record;
-    drawn.echo = echo;
-    const std::byte* const example = slots_.record(view.slot(record));
-    const std::byte* partner = example;
+    drawn.use({part.record + record, echo});
+    const Example example{slots_.record(view.slot(record))};
+    Example partner = example;
     if (partner_operation_) {
       const auto offset = static_cast<std::uint32_t>(part.offset + i);
       const std::uint32_t other =
           partner_of(number_of(drawn), *partner_operation_, offset, part.order.size());
-      partner = slots_.record(view.slot(part.place(other)));
+      partner.record = slots_.record(view.slot(part.place(other)));
     }
-    for (Transformed& transformed : transformed_) {
-      drawn.example = example + transformed.offset;
-      drawn.partner = partner + transformed.offset;
-      transformed.maker->make(drawn,
-                              leaves[transformed.leaf] + row * transformed.bytes);
-    }
+    make(drawn, example, partner, leaves, row);
   }
 
-  /// Makes row `row` of `rows` from the ragged record of a slot, `record` of a pass and
+  /// Makes row `row` of `rows` from the whole batch in a slot, `record` of a pass and
   /// used `echo` times before; the partner is another row of it.
   void make_row(const PassPart& part, std::uint64_t slot, std::uint32_t record,
                 std::uint32_t echo, std::uint32_t row, std::uint32_t rows,
                 std::byte* const* leaves) {
     Drawn drawn{seed_, part.epoch, part.draw, row, nullptr, nullptr};
-    drawn.record = part.record + record;
-    drawn.echo = echo;
+    drawn.use({part.record + record, echo});
+    const std::byte* const batch = slots_.record(slot);
     const std::uint32_t other =
         partner_operation_
             ? partner_of(number_of(drawn), *partner_operation_, row, rows)
             : row;
-    for (Transformed& transformed : transformed_) {
-      const std::byte* const first = slots_.record(slot) + transformed.offset;
-      drawn.example = first + row * transformed.row_bytes;
-      drawn.partner = first + other * transformed.row_bytes;
-      transformed.maker->make(drawn,
-                              leaves[transformed.leaf] + row * transformed.bytes);
-    }
+    make(drawn, {batch, row}, {batch, other}, leaves, row);
   }
 
  private:
   static transform::DrawNumber number_of(const Drawn& drawn) {
     return {transform::transform_key(drawn.seed, drawn.epoch), drawn.draw, drawn.row};
+  }
+
+  /// Where an example is: a record, or a row of a whole batch.
+  struct Example {
+    const std::byte* record;
+    std::uint32_t row = 0;
+  };
+
+  void make(Drawn& drawn, const Example& example, const Example& partner,
+            std::byte* const* leaves, std::uint64_t row) {
+    for (Transformed& leaf : transformed_) {
+      const auto field_of = [&](const Example& of) {
+        return of.record + leaf.offset + of.row * leaf.row_bytes;
+      };
+      drawn.example = field_of(example);
+      drawn.partner = field_of(partner);
+      leaf.maker->make(drawn, leaves[leaf.leaf] + row * leaf.bytes);
+    }
   }
 
   struct Transformed {

@@ -12,8 +12,8 @@ namespace echobuf {
 inline constexpr std::size_t kFieldAlignment = 16;  // one vector load
 inline constexpr std::size_t kLeafAlignment = 64;   // JAX shares host memory from 64 up
 
-/// One field of a record. A field is `rows` rows of `row_bytes` each; records of a
-/// ragged kind fill only their first rows (batch echoing: a short last batch).
+/// One field of a record: `rows` rows of `row_bytes` each. A whole batch has a row for
+/// each of its examples, and fills only the first rows if it is a short one.
 struct Field {
   std::size_t offset;  // in the slot
   std::size_t row_bytes;
@@ -26,8 +26,10 @@ struct Field {
 /// run of slots and vector loads never straddle a field's start.
 class RecordLayout {
  public:
-  /// `ragged`: every record has a length, its number of rows, shared by all fields.
-  RecordLayout(const std::vector<FieldShape>& shapes, bool ragged) : ragged_(ragged) {
+  /// `examples`: of a record at most, if it is a whole batch; else 0.
+  explicit RecordLayout(const std::vector<FieldShape>& shapes,
+                        std::uint64_t examples = 0)
+      : examples_(examples) {
     for (const FieldShape& shape : shapes) {
       fields_.push_back({stride_, shape.row_bytes, shape.rows});
       stride_ += round_up(size_product(shape.row_bytes, shape.rows), kFieldAlignment);
@@ -37,17 +39,25 @@ class RecordLayout {
 
   const std::vector<Field>& fields() const { return fields_; }
   std::size_t stride() const { return stride_; }
-  bool ragged() const { return ragged_; }
+  /// Returns whether a record is a whole batch: a batch that is drawn is one record,
+  /// and counts its examples.
+  bool in_batches() const { return examples_ > 0; }
 
-  /// Of one record in a batch; of one row, if records are ragged.
-  std::size_t bytes_per_count(std::size_t field) const {
-    return ragged_ ? fields_[field].row_bytes : fields_[field].bytes();
+  /// Returns the bytes of a field of a record; of a whole batch of so many examples.
+  std::size_t bytes(std::size_t field, std::size_t examples) const {
+    return in_batches() ? examples * fields_[field].row_bytes : fields_[field].bytes();
+  }
+  /// Returns the bytes of a field of an example in a batch.
+  std::size_t bytes_per_count(std::size_t field) const { return bytes(field, 1); }
+  /// Returns the most examples of a batch of so many records.
+  std::size_t most_count(std::size_t records) const {
+    return in_batches() ? static_cast<std::size_t>(examples_) : records;
   }
 
  private:
   std::vector<Field> fields_;
   std::size_t stride_ = 0;
-  bool ragged_;
+  std::uint64_t examples_;
 };
 
 }  // namespace echobuf

@@ -15,7 +15,7 @@
 
 namespace echobuf {
 
-/// Writes example `index` of `leaves` into a slot; of a ragged record `rows` rows.
+/// Writes example `index` of `leaves` into a slot, or a whole batch of `rows` examples.
 /// `large`: how large fields are copied, if not like others.
 inline void write_record(const RecordLayout& layout, std::byte* slot,
                          const SourceLeaf* leaves, std::uint64_t index,
@@ -24,7 +24,7 @@ inline void write_record(const RecordLayout& layout, std::byte* slot,
     const Field& field = layout.fields()[f];
     const std::byte* row =
         leaves[f].data + static_cast<std::ptrdiff_t>(index) * leaves[f].stride;
-    const std::size_t bytes = layout.ragged() ? rows * field.row_bytes : field.bytes();
+    const std::size_t bytes = layout.bytes(f, rows);
     if (large && bytes >= kStreamRow)
       large(slot + field.offset, row, bytes);
     else
@@ -53,7 +53,7 @@ class Slots {
         memory_(make_memory(size_product(capacity, layout_.stride()), shared)),
         slots_(memory_->data()),
         stream_(streams(memory_->bytes())),
-        lengths_(layout_.ragged() ? capacity : 0) {}
+        lengths_(layout_.in_batches() ? capacity : 0) {}
 
   /// In memory that other processes have, too: `fd`, or new if that is -1.
   Slots(RecordLayout layout, std::uint64_t capacity, int fd)
@@ -77,7 +77,8 @@ class Slots {
   }
 
   static std::size_t bytes(const RecordLayout& layout, std::uint64_t capacity) {
-    return capacity * (layout.stride() + (layout.ragged() ? sizeof(std::uint64_t) : 0));
+    const std::size_t length = layout.in_batches() ? sizeof(std::uint64_t) : 0;
+    return capacity * (layout.stride() + length);
   }
 
   const RecordLayout& layout() const { return layout_; }
@@ -88,7 +89,7 @@ class Slots {
   }
 
   /// Writes examples `from`, `from`+1, ... of `leaves` at `count` positions from
-  /// `position` on; each has `rows` rows if records are ragged.
+  /// `position` on; each is of `rows` examples if it is a whole batch.
   void write(std::uint64_t position, std::uint64_t count, const SourceLeaf* leaves,
              std::uint64_t from, std::size_t rows) {
     const RowCopy large = count * layout_.stride() >= kStreamPut ? stream_ : nullptr;
@@ -96,7 +97,7 @@ class Slots {
     for (std::uint64_t i = 0; i < count; ++i) {
       write_record(layout_, slots_ + slot * layout_.stride(), leaves, from + i, rows,
                    large);
-      if (layout_.ragged()) lengths_[slot] = rows;
+      if (!lengths_.empty()) lengths_[slot] = rows;
       if (++slot == capacity_) slot = 0;
     }
     if (large) finish_streaming();
@@ -110,7 +111,7 @@ class Slots {
   const std::byte* record(std::uint64_t slot) const {
     return slots_ + slot * layout_.stride();
   }
-  /// Rows of the ragged record of a slot.
+  /// Examples of the whole batch in a slot.
   std::size_t length(std::uint64_t slot) const { return lengths_[slot]; }
 
  private:
@@ -130,7 +131,7 @@ class Slots {
   const std::shared_ptr<const SharedMemory> borrowed_;  // one of them
   std::byte* const slots_;
   const RowCopy stream_;  // of large records, where the caches cannot hold the window
-  std::vector<std::uint64_t> lengths_;
+  std::vector<std::uint64_t> lengths_;  // of whole batches
 };
 
 }  // namespace echobuf
