@@ -108,7 +108,7 @@ class Measurements:
 
     @property
     def storage_s(self) -> float:
-        """Return the extra time of the first pass, which is that of the storage.
+        """Return the time of the storage: the extra time of the first pass.
 
         Zero if the intervals of both passes overlap, or if there was one pass only.
         """

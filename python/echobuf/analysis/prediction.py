@@ -87,9 +87,9 @@ class EchoWorth:
         last_echo: fresh examples that the last of them is worth; NaN without echoes.
         worth_per_s: `worth` of all examples over the seconds of the epoch: fresh
             examples per second that would teach as much.
-        gain: `worth_per_s` over that of an epoch without echoing in which upstream and
-            step overlap perfectly. It is the speed-up of the same steps, times the
-            worth of a draw over that of a draw without echoing.
+        gain: `worth_per_s` over the `worth_per_s` of an epoch without echoing in which
+            upstream and step overlap perfectly. It is the speed-up of the same steps,
+            times the worth of a draw over its worth without echoing.
     """
 
     factor: float | str

@@ -1,9 +1,9 @@
 """Time of a simulated epoch, pass by pass: filling and draining the window included.
 
-The passes are those of the native schedules; upstream and downstream take their mean
-times. A batch is drawn when the step before it is done and all records of its passes
-are resident; the slots that a pass has used up are free from the draw of its last batch
-on. So the times of all batches follow from the times at which passes begin.
+The native schedules make the passes; upstream and downstream take their mean times. A
+batch is drawn when the step before it is done and all records of its passes are
+resident; the slots that a pass has used up are free from the draw of its last batch on.
+So the times of all batches follow from the times at which passes begin.
 """
 
 from __future__ import annotations

@@ -267,8 +267,8 @@ def raised_at(error: BaseException) -> str:
 def take_random_state(upstream: Any) -> Callable[[], None]:
     """Return a function that restores the generators that upstream may draw from.
 
-    Those are Python's, NumPy's and torch's, and those of a DataLoader and its samplers.
-    Restored before a second pass, they give the same examples in the same order.
+    Python, NumPy, torch, a DataLoader and its samplers have generators. Restored before
+    a second pass, they give the same examples in the same order.
     """
     taken = [(set_state, get_state()) for get_state, set_state in _states(upstream)]
 

@@ -128,7 +128,7 @@ def instructions(
 
     Args:
         used: the CPU's features that native code uses, the plain architecture first.
-        there: those that the CPU has.
+        there: the features that the CPU has.
         variable: the environment variable that lowers the level.
         value: its value, None if it is not set.
     """

@@ -24,7 +24,7 @@ _CHANGES = ("status", "--porcelain", "--", ".", *_RESULTS)
 def environment() -> dict[str, Any]:
     """Return commit, machine, versions and command, for a result file.
 
-    The commit is that of the checkout that holds this module, or else the script that
+    The commit is the one checked out where this module lies, or else the script that
     runs; `None` where neither is in a checkout.
     """
     load = None

@@ -32,7 +32,7 @@ def wrapped(line: str, indent: int = 0, most: int | None = None) -> str:
 
     Args:
         line: without line breaks.
-        indent: spaces before the second line and those that follow.
+        indent: spaces before each line but the first.
         most: columns of a line at most, for a pipe, too.
     """
     width = line_width()

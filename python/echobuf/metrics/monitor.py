@@ -39,8 +39,8 @@ class Sink(Protocol):
 
         Args:
             step: number of steps done.
-            metrics: finite numbers by name, such as `echobuf/t_upstream_s`; those that
-                are not known yet are left out.
+            metrics: finite numbers by name, such as `echobuf/t_upstream_s`; numbers
+                that are not known yet are left out.
 
         Examples:
             >>> class Last:

@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 class SamplerStandIn:
     """A stand-in for the batch sampler of a DataLoader.
 
-    Trainers call `loader.batch_sampler.sampler.set_epoch` before each epoch. There is
-    nothing to sample from here: batches are drawn in native code.
-
-    Args:
-        set_epoch: that of the loader.
+    Trainers call `loader.batch_sampler.sampler.set_epoch` before each epoch, which is
+    the loader's. There is nothing to sample from: native code draws the batches.
     """
 
     def __init__(self, set_epoch: Callable[[int], None]) -> None:
@@ -301,8 +298,8 @@ class EchoLoader(_EchoLoader):
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the batches handed out so far, as a dict for JSON.
 
-        With `uneven` it says where all ranks were: that of one will do for all, if it
-        is taken after a step that they take together.
+        With `uneven` it says where all ranks were: the state of one rank will do for
+        all, if it is taken after a step that they take together.
 
         Examples:
             >>> import json

@@ -30,10 +30,11 @@ _DECIDED = {"upstream", "batched", "batch_size", "length", "sampler", *_WORKERS}
 
 
 class _TrainerLoader(EchoLoader):
-    """A loader whose epochs are those that `Trainer` counts.
+    """A loader that has the epochs that `Trainer` counts.
 
-    `Trainer` asks for the length once. With a fractional factor it is that of the
-    shortest epoch, and longer ones are cut, so that schedules end with the last step.
+    `Trainer` asks for the length once. With a fractional factor it is told the length
+    of the shortest epoch, and longer ones are cut, so that schedules end with the last
+    step.
     Where it is not known `Trainer` goes on in its epoch 0 after a resume, whatever the
     number of the loader's epoch is.
     """
@@ -45,7 +46,7 @@ class _TrainerLoader(EchoLoader):
 
     def __len__(self) -> int:
         """Return the number of batches that every epoch has."""
-        super().__len__()  # raises what is to be raised
+        super().__len__()  # raises where the length is not known
         return internals_of(self).plan.epoch_length().count_least()
 
     def has_length(self) -> bool:

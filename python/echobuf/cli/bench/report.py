@@ -31,27 +31,26 @@ def _row(question: Question, outcome: Outcome) -> dict[str, Any]:
     """Return the figures of a candidate, or the reason for having none."""
     if outcome.failed_at:
         return {"failed_at": outcome.failed_at, "reason": outcome.reason}
+    median_s, ratio = outcome.median_s, outcome.ratio
     return {
-        "median_s": outcome.median_s,
+        "median_s": median_s,
         "min_s": min(outcome.seconds),
         "max_s": max(outcome.seconds),
-        "rate_per_s": 1 / outcome.median_s,
+        "rate_per_s": 1 / median_s,
         "reference": question.reference_of(outcome.candidate),
-        "speed_over_reference": outcome.ratio and outcome.ratio.median,
-        "ratio_range": outcome.ratio and outcome.ratio.range,
+        "speed_over_reference": ratio and ratio.median,
+        "ratio_range": ratio and ratio.range,
         "cpu_s": statistics.median(r["cpu_s"] / r["units"] for r in outcome.rounds),
-        "minor_faults": _median(outcome, "minor_faults"),
-        "major_faults": _median(outcome, "major_faults"),
+        **{
+            name: float(statistics.median(row[name] for row in outcome.rounds))
+            for name in ("minor_faults", "major_faults")
+        },
         "peak_bytes": max(row["peak_bytes"] for row in outcome.rounds),
-        "units_per_round": _median(outcome, "units"),
+        "units_per_round": float(statistics.median(r["units"] for r in outcome.rounds)),
         "rounds_s": outcome.seconds,
         "settings": question.settings_of(outcome.candidate),
         **outcome.about,
     }
-
-
-def _median(outcome: Outcome, key: str) -> float:
-    return float(statistics.median(row[key] for row in outcome.rounds))
 
 
 def print_table(question: Question, outcomes: Mapping[str, Outcome]) -> None:
@@ -89,23 +88,23 @@ def _fitting(widths: Mapping[str, int], width: int) -> Sequence[str]:
 
 
 def _cells(question: Question, outcome: Outcome) -> dict[str, str]:
-    median_s = outcome.median_s
+    row = _row(question, outcome)
+    median_s, speed = row["median_s"], row["speed_over_reference"]
     scale, suffix = next((s for s in _SCALES if median_s >= s[0]), _SCALES[-1])
-    low, high = min(outcome.seconds) / scale, max(outcome.seconds) / scale
-    faults = _median(outcome, "minor_faults") + _median(outcome, "major_faults")
-    peak = max(row["peak_bytes"] for row in outcome.rounds) / 1e6
-    cores = statistics.median(row["cpu_s"] / row["seconds"] for row in outcome.rounds)
-    own = outcome.candidate.name == question.reference_of(outcome.candidate)
-    speed = "1" if own else f"{outcome.ratio.median:.3f}" if outcome.ratio else "-"
+    cores = statistics.median(r["cpu_s"] / r["seconds"] for r in outcome.rounds)
+    if outcome.candidate.name == row["reference"]:
+        shown = "1"
+    else:
+        shown = "-" if speed is None else f"{speed:.3f}"
     return {
         "": outcome.candidate.name[:33],
         "median": f"{median_s / scale:.2f} {suffix:2}",
-        "min .. max": f"{low:.2f} .. {high:<6.2f}",
-        "rate/s": f"{1 / median_s:.4g}",
-        "speed": speed,
+        "min .. max": f"{row['min_s'] / scale:.2f} .. {row['max_s'] / scale:<6.2f}",
+        "rate/s": f"{row['rate_per_s']:.4g}",
+        "speed": shown,
         "cores": f"{cores:.2f}",
-        "faults": f"{faults:.0f}",
-        "peak MB": f"{peak:.0f}",
+        "faults": f"{row['minor_faults'] + row['major_faults']:.0f}",
+        "peak MB": f"{row['peak_bytes'] / 1e6:.0f}",
     }
 
 

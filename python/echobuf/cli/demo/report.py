@@ -119,8 +119,8 @@ def table(outcome: DemoResult, width: int = _USUAL) -> Table:
 def as_json(outcome: DemoResult, command_line: Sequence[str]) -> dict[str, Any]:
     """Return all figures, with the settings and versions to repeat them.
 
-    A run that missed its target has `None` as its `seconds` and `predicted_s`; the
-    other figures are those of its end.
+    A run that missed its target has `None` as its `seconds` and `predicted_s`, and else
+    the figures at its end.
     """
     settings, costs = outcome.settings, outcome.costs
     return {

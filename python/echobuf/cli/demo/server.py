@@ -25,8 +25,8 @@ _MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 class TokenBucket:
     """A limit on bytes a second, shared by all connections.
 
-    Calls are served in their order: the bytes of a call begin when those of the call
-    before have ended, so that the sum is limited for any number of connections.
+    Calls are served in their order: the bytes of a call begin when the bytes of the
+    call before have ended, so that the sum is limited for any number of connections.
 
     Args:
         rate: bytes a second; infinity for no limit.

@@ -11,8 +11,8 @@ from typing import Literal
 class Condition:
     """One way to feed the same training from the same upstream.
 
-    `unit` and `factor` are those of `echobuf.EchoLoader`. The distortion is upstream,
-    once for each fresh example, or in the draw, anew for each echo.
+    `echobuf.EchoLoader` gets `unit` and `factor`. Images are distorted upstream, once
+    for each fresh example, or in the draw, anew for each echo.
     """
 
     key: str  # in the JSON file
