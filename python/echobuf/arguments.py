@@ -141,7 +141,6 @@ def check_timeout(timeout: Any) -> float | None:
 
 # ---- checks as the table has them
 
-
 T = TypeVar("T")
 V = TypeVar("V", bound=str | None)
 

@@ -122,7 +122,6 @@ def _share_memory(one: Array, other: Array) -> bool:
 
 # ---- ragged leaves
 
-
 _SHAPES = 64  # of memory, whose checks are kept
 _IDS = ("segment_ids", "positions", "lengths")
 

@@ -1,15 +1,16 @@
-"""Windows of time before operations on frames, in chains of several stages."""
+"""Clips whose frames are what images become, in chains of several stages."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echobuf import transforms as T
-from transform_engine import one
+from transform_engine import drawn, one
 from transform_reference import Draw, transform
 
 SEEDS = st.integers(0, 2**64 - 1)
@@ -31,12 +32,15 @@ def _stages() -> list[T.Operation]:
         T.Resize(9, interpolation="bicubic"),
         T.RandomCrop(6, padding=2, pad_if_needed=True),
         T.RandomHorizontalFlip(),
+        T.Grayscale(3),
         T.RandomGrayscale(0.5),
         T.RandomApply([T.GaussianBlur(3), T.ColorJitter(contrast=0.5)], p=0.6),
         T.RandomChoice([T.RandomVerticalFlip(1.0), [], T.Equalize()]),
+        T.RandomChoice([[T.RandomCrop(3), T.ColorJitter(0.4)], T.Resize((3, 3))]),
         T.RandomOrder([T.RandomRotation(20), T.AutoContrast()]),
         T.TrivialAugmentWide(),
         T.RandAugment(1),
+        T.AutoAugment(),
     ]
 
 
@@ -121,3 +125,34 @@ def test_a_container_first_takes_the_leaf_for_a_clip(
     made = one(clip, [*first, *chain], seed=seed)
     for frame, got in zip(clip, made, strict=True):
         np.testing.assert_array_equal(got, one(frame, [*first, *chain], seed=seed))
+
+
+# Darker and darker: frames have other means, ranges and histograms.
+CLIP = np.stack(
+    [
+        np.random.default_rng(4).integers(0, 256 // part, (12, 14, 3), np.uint8)
+        for part in (1, 2, 3, 5)
+    ]
+)
+
+
+@pytest.mark.parametrize("before", [[], [T.RandomCrop(9), T.ColorJitter(contrast=0.5)]])
+def test_choices_of_mixes_and_their_partners(before: list[Any]) -> None:
+    """The first frames are what images become; labels, too."""
+    mixes = [T.MixUp(num_classes=4), T.CutMix(num_classes=4)]
+    chain = [*before, T.ToDtype(np.float32, scale=True), T.RandomChoice(mixes)]
+    examples = [{"x": np.roll(CLIP, i, axis=0), "label": np.int64(i)} for i in range(4)]
+    stills = [{"x": e["x"][0], "label": e["label"]} for e in examples]
+    options: dict[str, Any] = {"factor": 3, "seed": 5}
+    of_clips = drawn(examples, {"x": chain}, **options)
+    of_images = drawn(stills, {"x": chain}, **options)
+    for clips, images in zip(of_clips, of_images, strict=True):
+        np.testing.assert_array_equal(clips["x"][:, 0], images["x"])
+        np.testing.assert_array_equal(clips["label"], images["label"])
+
+
+def test_a_choice_behind_a_window_of_time() -> None:
+    chain = [T.RandomWindow(2), T.RandomApply([T.RandomVerticalFlip(1.0)])]
+    wanted = [c[t : t + 2].tobytes() for c in (CLIP, CLIP[:, ::-1]) for t in range(3)]
+    found = {one(CLIP, chain, seed=seed).tobytes() for seed in range(40)}
+    assert found == set(wanted)

@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,14 +23,10 @@ from echobuf.resources import Signal, enough
 _LONGEST_ERROR = 500
 
 
-class StoreGoneError(Exception):
-    """An error of a store that does not answer."""
-
-
-class JsonStore:
+class JsonStore(ABC):
     """A store of torch.distributed whose values are encoded as JSON.
 
-    Every method raises `StoreGoneError` once the store does not answer.
+    Every method raises `UpstreamError` once the store does not answer.
     """
 
     def __init__(self, store: Any) -> None:
@@ -73,12 +70,16 @@ class JsonStore:
 
     def _call(self, method: str, *args: Any) -> Any:
         if self._failure is not None:  # torch would print a C++ stack trace each time
-            raise StoreGoneError(self._failure)
+            raise self.explain_gone(self._failure)
         try:
             return getattr(self._store, method)(*args)
         except RuntimeError as error:
             self._failure = str(error).partition("\n")[0]
-            raise StoreGoneError(self._failure) from error
+            raise self.explain_gone(self._failure) from error
+
+    @abstractmethod
+    def explain_gone(self, failure: str) -> UpstreamError:
+        """Return the error for a store that does not answer."""
 
 
 def format_error(error: BaseException) -> str:
@@ -175,7 +176,7 @@ def _stop(stop: Signal, thread: threading.Thread) -> None:
         thread.join(_JOIN_S)
 
 
-class Liveness:
+class Liveness(JsonStore):
     """The ranks of a group and which of them are gone; shared by a process's loaders.
 
     A rank on the same machine is gone when its process has ended, one on another
@@ -188,16 +189,12 @@ class Liveness:
     """
 
     def __init__(self, store: Any, members: list[int], rank: int) -> None:
+        super().__init__(store)
         self.members = members
         self.rank = rank
-        self._store = JsonStore(store)
         self._processes: dict[int, Process] = {rank: Process.current()}
         self._heartbeats: dict[int, tuple[int, float]] = {}  # last count, and when
-        try:
-            own = {f"process/{rank}": asdict(self._processes[rank])}
-            self._store.set(own)
-        except StoreGoneError as error:
-            raise self.explain_store_gone(error) from error
+        self.set({f"process/{rank}": asdict(self._processes[rank])})
         self.heartbeat = Heartbeat(store, f"beat/{rank}")
 
     def check(self) -> None:
@@ -218,17 +215,14 @@ class Liveness:
     def find_gone(self) -> tuple[list[int], list[int]]:
         """Return the ranks whose process has ended, and those without a heartbeat."""
         self.look_up()
-        try:
-            return self._find_ended(), self._find_silent()
-        except StoreGoneError as error:
-            raise self.explain_store_gone(error) from error
+        return self._find_ended(), self._find_silent()
 
     def _name(self, ranks: list[int]) -> str:
         """Return the ranks' numbers in the whole job, and a verb."""
         numbers = ", ".join(str(self.members[rank]) for rank in sorted(ranks))
         return f"rank {numbers} is" if len(ranks) == 1 else f"ranks {numbers} are"
 
-    def explain_store_gone(self, error: StoreGoneError) -> UpstreamError:
+    def explain_gone(self, failure: str) -> UpstreamError:
         """Return the error for a store that does not answer."""
         gone = self._find_ended()
         patience = time.monotonic() + _PATIENCE_S
@@ -238,14 +232,14 @@ class Liveness:
             time.sleep(0.01)
             gone = self._find_ended()
         if gone:
-            return UpstreamError(f"{self._name(gone)} gone: {error}")
+            return UpstreamError(f"{self._name(gone)} gone: {failure}")
         if not dist.is_initialized():
             return UpstreamError(
                 "the process group was destroyed, whose store the ranks talk in."
             )
         return UpstreamError(
             "the store of the process group does not answer; the process that keeps "
-            f"it, rank 0 or the agent of torchrun, is gone: {error}"
+            f"it, rank 0 or the agent of torchrun, is gone: {failure}"
         )
 
     def _has_store_keeper(self, gone: list[int]) -> bool:
@@ -264,15 +258,9 @@ class Liveness:
 
     def look_up(self) -> None:
         """Read the processes of the ranks that have joined since the last call."""
-        try:
-            self._look_up()
-        except StoreGoneError as error:
-            raise self.explain_store_gone(error) from error
-
-    def _look_up(self) -> None:
         new = [rank for rank in range(len(self.members)) if rank not in self._processes]
         for rank in new:
-            found = self._store.get(f"process/{rank}")
+            found = self.get(f"process/{rank}")
             if found is not None:
                 self._processes[rank] = Process(**found)
         is_complete = len(self._processes) == len(self.members)
@@ -293,7 +281,7 @@ class Liveness:
     def _find_silent(self) -> list[int]:
         silent = []
         for rank, _ in self._others(False):
-            count, now = self._store.add(f"beat/{rank}", 0), time.monotonic()
+            count, now = self.add(f"beat/{rank}", 0), time.monotonic()
             last, since = self._heartbeats.get(rank, (None, now))
             if count != last:
                 self._heartbeats[rank] = (count, now)

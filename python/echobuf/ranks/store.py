@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch.distributed as dist
 
 from echobuf.errors import OptionError, UpstreamError
-from echobuf.ranks.liveness import JsonStore, Liveness, StoreGoneError
+from echobuf.ranks.liveness import JsonStore, Liveness
 
 T = TypeVar("T")
 
@@ -29,8 +29,7 @@ _RESPONSE_S = 10.0  # within which the store must respond
 class RankStore(JsonStore):
     """JSON values of one loader's ranks, as one of these ranks reads and writes them.
 
-    By convention a rank writes its own values under `prefix/rank`. Every method raises
-    `UpstreamError` once the store does not answer.
+    By convention a rank writes its own values under `prefix/rank`.
 
     Args:
         store: of torch.distributed, for this loader alone; all ranks share it.
@@ -69,11 +68,9 @@ class RankStore(JsonStore):
     def _keys(self, prefix: str, without: Collection[int] = ()) -> list[str]:
         return [f"{prefix}/{rank}" for rank in range(self.size) if rank not in without]
 
-    def _call(self, method: str, *args: Any) -> Any:
-        try:
-            return super()._call(method, *args)
-        except StoreGoneError as error:
-            raise self.liveness.explain_store_gone(error) from error
+    def explain_gone(self, failure: str) -> UpstreamError:
+        """Return the error for a store that does not answer."""
+        return self.liveness.explain_gone(failure)
 
     # ---- waiting
 

@@ -31,13 +31,14 @@ from echobuf.loader.upstream import (
     UpstreamStart,
     begin_upstream,
 )
-from echobuf.nodes import warn_of_lost
 from echobuf.options import Options
 from echobuf.resources import Signal, enough
 from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec
 from echobuf.serve.ragged import RaggedServing, most_ahead
 from echobuf.spec import Spec, make_structure
 from echobuf.workers.settings import WorkerSettings
+
+_SLICE_S = 0.25  # of a wait for the end of an epoch
 
 
 class SharedRing:
@@ -198,9 +199,6 @@ def _open_unnamed(folder: Path) -> int:
 # ---- upstream, begun epoch by epoch
 
 
-_SLICE_S = 0.25
-
-
 class ServerUpstream:
     """The upstream of a server; arguments as for `Server`."""
 
@@ -240,7 +238,7 @@ class ServerUpstream:
             raise UpstreamError("upstream yields nothing in its first epoch.")
         first = self.reader.first_item(start)
         nodes.learn(first)
-        warn_of_lost(first, "batch" if self._batched else "example")
+        nodes.warn_of_lost(first, "batch" if self._batched else "example")
         if self._ragged is None:
             infer = functools.partial(fixed_tree, batched=self._batched)
             spec, adapter = read_spec(first, infer)

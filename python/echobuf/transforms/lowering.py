@@ -121,7 +121,6 @@ def _fills(step: Step) -> bool:
 
 # ---- complete stages
 
-
 RECORD = LEAF = -1  # in place of the number of a buffer
 
 

@@ -137,7 +137,6 @@ class Source(Operation):
 
 # ---- random choices that have an opposite
 
-
 # As in `echobuf/schedule/words.hpp`.
 _PAIR = 0x10000
 _RECORD = 0x20000
@@ -171,7 +170,6 @@ def words_of(operation: Any) -> int:
 
 
 # ---- places in a chain, those inside of containers included
-
 
 Key = tuple[int, int]
 """An operation's identity in random draws, with how often it occurred before."""

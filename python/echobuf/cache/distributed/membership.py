@@ -205,7 +205,6 @@ class LostRanks:
 
 # ---- what the ranks hold
 
-
 Holders = NDArray[np.int32]
 NO_RANK = -1
 """The holder of an item that no rank holds."""
