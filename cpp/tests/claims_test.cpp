@@ -20,35 +20,6 @@ using echobuf::test::Ids;
 using echobuf::test::note_ends;
 using Claim = Claims::Claim;
 
-TEST(Claims, HoldNoTwoRecordsThatOverlap) {
-  constexpr std::uint64_t kUnits = 97;
-  std::mt19937_64 random(1);
-  Ring ring({.capacity = 16, .units = kUnits});
-  std::deque<std::pair<std::uint64_t, std::uint64_t>> live;  // start, size
-  std::uint64_t last_end = 0;
-  for (int step = 0; step < 20000; ++step) {
-    const Ids sizes = {random() % 40};
-    const Claim got = claim(ring, sizes);
-    if (got.count == 0) {
-      const std::uint64_t leaving = 1 + random() % live.size();
-      ring.release(ring.released() + leaving);
-      live.erase(live.begin(), live.begin() + static_cast<std::ptrdiff_t>(leaving));
-      continue;
-    }
-    const std::uint64_t place = note_ends(ring, got, sizes)[0];
-    ASSERT_GE(place, last_end) << "places are in the order of positions";
-    last_end = place + sizes[0];
-    const std::uint64_t start = place % kUnits;
-    ASSERT_LE(start + sizes[0], kUnits) << "wraps around";
-    for (const auto& [other, size] : live)
-      ASSERT_TRUE(start + sizes[0] <= other || other + size <= start || sizes[0] == 0 ||
-                  size == 0);
-    live.push_back({start, sizes[0]});
-    ring.commit(got.first, 1);
-    ASSERT_EQ(ring.committed(), got.first + 1);
-  }
-}
-
 TEST(Claims, HaveRoomForHalfOfARingThatIsFree) {
   for (const std::uint64_t units : {1, 2, 3, 8, 31}) {
     const std::uint64_t largest = (units + 1) / 2;

@@ -84,80 +84,6 @@ WaitLimit waiting(milliseconds time) {
 /// A buffer of which the consumer takes nothing is full after 12.
 BufferOptions small() { return numbered(8, 4, {2, 1}); }
 
-TEST(SideClocks, KnowNothingBeforeThereIsSomethingToMeasure) {
-  Buffer buffer(small());
-  const auto expect_unknown = [&] {
-    const BufferStats stats = buffer.stats();
-    EXPECT_TRUE(std::isnan(stats.t_upstream_s));
-    EXPECT_TRUE(std::isnan(stats.t_downstream_s));
-    EXPECT_TRUE(std::isnan(stats.ratio()));
-    EXPECT_EQ(stats.wait_share, 0.0);
-  };
-  expect_unknown();
-  put_what_fits(buffer, 0, 4);  // one put: nothing tells how long that took
-  expect_unknown();
-  Ids ids;
-  ASSERT_EQ(next(buffer, ids), Status::kOk);  // nobody has come back for another
-  expect_unknown();
-  put_what_fits(buffer, 4, 8);
-  EXPECT_GE(buffer.stats().t_upstream_s, 0.0);
-  ASSERT_EQ(next(buffer, ids), Status::kOk);
-  EXPECT_GE(buffer.stats().t_downstream_s, 0.0);
-  EXPECT_GE(buffer.stats().ratio(), 0.0);
-  buffer.reset(1);
-  expect_unknown();
-}
-
-TEST(SideClocks, TimeWhatEachSideSpends) {
-  for (const std::uint32_t prefetch : {0u, 2u}) {
-    BufferOptions options = small();
-    options.factor = {1, 1};
-    options.prefetch = prefetch;
-    Buffer buffer(options);
-    put_what_fits(buffer, 0, 4);
-    std::this_thread::sleep_for(milliseconds(20));
-    put_what_fits(buffer, 4, 8);
-    Ids ids;
-    ASSERT_EQ(next(buffer, ids), Status::kOk);
-    std::this_thread::sleep_for(milliseconds(8));
-    ASSERT_EQ(next(buffer, ids), Status::kOk);
-    buffer.close();
-    const double spent = buffer.stats().t_upstream_s;
-    EXPECT_GE(spent, 0.020 / 4) << "for the four after the first put";
-    EXPECT_GE(buffer.stats().t_downstream_s, 0.008 / 8);
-    std::this_thread::sleep_for(milliseconds(2));
-    EXPECT_EQ(buffer.stats().t_upstream_s, spent) << "upstream has ended";
-  }
-}
-
-TEST(SideClocks, LeaveWaitsOut) {
-  // Upstream waits for room nearly all the time, and then the consumer for upstream.
-  const Deadline before = Clock::now();
-  Buffer buffer(small());
-  put_what_fits(buffer, 0, 4);
-  put_what_fits(buffer, 4, 12);
-  const Ids more = range(12, 16);
-  const SourceLeaf leaf = leaf_of(more);
-  std::uint64_t done = 0;
-  EXPECT_EQ(
-      buffer.put(buffer.term(), &leaf, 4, 0, done, waiting(milliseconds(60)), nullptr),
-      Status::kTimeout);
-  const BufferStats full = buffer.stats();
-  EXPECT_GE(full.put_wait_s, 0.060);
-  const double wall = to_seconds(ns_of(Clock::now()) - ns_of(before));
-  EXPECT_LE(full.t_upstream_s * 8, wall - 0.060 + 1e-9);
-  Ids ids;
-  while (next(buffer, ids, kAtOnce) == Status::kOk) {
-  }
-  EXPECT_LT(buffer.stats().wait_share, 1.0);
-  Batch batch;
-  EXPECT_EQ(buffer.next(batch, waiting(milliseconds(60))), Status::kTimeout);
-  const BufferStats empty = buffer.stats();
-  EXPECT_GE(empty.next_wait_s, 0.060);
-  EXPECT_GT(empty.wait_share, 0.0);
-  EXPECT_LE(empty.wait_share, 1.0);
-}
-
 TEST(SideClocks, CountAWaitThatWasOverBeforeTheCall) {
   for (const std::uint32_t prefetch : {0u, 2u}) {
     BufferOptions options = small();
@@ -177,25 +103,6 @@ TEST(SideClocks, CountAWaitThatWasOverBeforeTheCall) {
               Status::kTimeout);
     EXPECT_GE(buffer.stats().put_wait_s, 0.040);
   }
-}
-
-TEST(SideClocks, CountWaitsThatGoOn) {
-  Buffer buffer(small());
-  put_what_fits(buffer, 0, 12);
-  Threads producer;
-  producer.start([&] { put(buffer, {1}); });
-  while (buffer.stats().put_wait_s < 0.02) std::this_thread::yield();
-  buffer.close();
-  producer.join();
-  Buffer empty(small());
-  Threads consumer;
-  consumer.start([&] {
-    Ids ids;
-    next(empty, ids);
-  });
-  while (empty.stats().next_wait_s < 0.02) std::this_thread::yield();
-  EXPECT_EQ(empty.stats().wait_share, 1.0) << "it has done nothing else";
-  empty.close();
 }
 
 TEST(SideClocks, KeepAnEpochApartFromTheOneOpenedAhead) {

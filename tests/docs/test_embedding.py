@@ -17,7 +17,7 @@ from cpp_trainer import PAGE, TRAINER, check_trainer, pip_installed
 )
 def test_the_trainer_finds_what_pip_installed_and_learns(tmp_path):
     # It is compiled as a release, but for the time that this takes.
-    less = "-DCMAKE_CXX_FLAGS_RELEASE=-O1"
+    less = "-DCMAKE_CXX_FLAGS_RELEASE=-O0"
     check_trainer(tmp_path / "trainer", tmp_path, pip_installed(), less)
 
 

@@ -40,8 +40,7 @@ def walk(upstream, kwargs):
     return served, saved
 
 
-@pytest.mark.parametrize("prefetch", [0, 2])
-@pytest.mark.parametrize("factor", [1, 2, 2.5])
+@pytest.mark.parametrize(("factor", "prefetch"), [(1, 2), (2, 0), (2.5, 2)])
 @pytest.mark.parametrize("kind", UPSTREAMS)
 def test_a_state_at_any_boundary_goes_on_exactly(kind, factor, prefetch):
     make_upstream, kwargs = UPSTREAMS[kind]

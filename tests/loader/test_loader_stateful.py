@@ -87,8 +87,7 @@ def stopped(loader, after):
 # ---- exactly, and no more than it must
 
 
-@pytest.mark.parametrize("prefetch", [0, 2])
-@pytest.mark.parametrize("factor", [1, 2, 2.5])
+@pytest.mark.parametrize(("factor", "prefetch"), [(1, 2), (2, 0), (2.5, 2)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_state_at_any_boundary_goes_on_exactly(kind, factor, prefetch):
     size, _ = KINDS[kind]
