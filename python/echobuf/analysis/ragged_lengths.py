@@ -68,6 +68,11 @@ class RaggedLengths:
         return math.ceil(size / unit) * unit
 
 
+def rows_of_batches(arguments: dict[str, Any], batch_size: int) -> int:
+    """Return the rows of a batch whose number of examples follows from them; else 0."""
+    return arguments.get("max_rows") or (arguments.get("pack_to") or 0) * batch_size
+
+
 class LengthReader:
     """A reader of the lengths of what upstream yields.
 

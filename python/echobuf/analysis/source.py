@@ -16,7 +16,7 @@ import optree
 
 from echobuf import nodes
 from echobuf.analysis.loaders import SourceArguments, WorkerBatches
-from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths
+from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths, rows_of_batches
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
 from echobuf.loader.items import check_example, infer_batch
@@ -69,9 +69,7 @@ class Source:
         self._kind = EchoLoader
         self._of_loader = batch_size
         # Rows of a batch, where its number of examples follows from their rows; else 0.
-        self._rows = self._ragged.get("max_rows") or 0
-        if not self._rows:
-            self._rows = (self._ragged.get("pack_to") or 0) * (batch_size or 0)
+        self._rows = rows_of_batches(self._ragged, batch_size or 0)
         self.batch_size = 0 if self._rows else batch_size or 0
         self._lengths = LengthReader(arguments.batch_decoder) if self._ragged else None
         self._kept_examples = 0
