@@ -1,6 +1,7 @@
 """Signatures, docstrings and docs/options.md as the table of options has them.
 
-`python tests/written_options.py` writes anew what `test_written_options.py` compares.
+`python tests/written_options.py` writes anew what `test_written_options.py` compares,
+from the table of the tree: what is installed has the compiled modules alone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,11 @@ import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+
+import echobuf
+
+if __name__ == "__main__":  # before the table is imported
+    echobuf.__path__.insert(0, str(Path(__file__).parents[1] / "python/echobuf"))
 
 from echobuf.arguments import BUFFER, JAX, LOADER, REQUIRED, TORCH, Option, Owner
 from echobuf.option_table import OptionTable

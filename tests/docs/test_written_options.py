@@ -17,7 +17,7 @@ pytestmark = pytest.mark.host
 
 @pytest.mark.parametrize("path", written_options.written(), ids=lambda path: path.name)
 def test_a_file_is_as_the_table_has_it(path: Path):
-    how = "write it anew: `PYTHONPATH=python:tests python tests/written_options.py`"
+    how = "write it anew: `python tests/written_options.py`"
     assert path.read_text() == written_options.written()[path], how
 
 
