@@ -75,7 +75,7 @@ TEST_P(KeptCheckpoint, OfAnyWordsIsRefusedOrServedToItsEnd) {
   }
   const std::size_t options = detail::words_of(GetParam()).size();
   int accepted = 0;
-  for (int turn = 0; turn < 20'000; ++turn) {
+  for (int turn = 0; turn < 8'000; ++turn) {
     Words words = base[turn % 4];
     for (std::uint64_t changes = 1 + random() % 3; changes > 0; --changes) {
       std::uint64_t& word = words[options + random() % (words.size() - options)];
@@ -98,7 +98,7 @@ TEST_P(KeptCheckpoint, OfAnyWordsIsRefusedOrServedToItsEnd) {
     ASSERT_LE(joined(serve(buffer, n, first).batches).size(), 10'000u);
     ASSERT_FALSE(testing::Test::HasFailure()) << testing::PrintToString(words);
   }
-  EXPECT_GT(accepted, 100);
+  EXPECT_GT(accepted, 40);
 }
 
 TEST(KeptCheckpointExtremes, PassesThatNoRingComesToAreRefused) {

@@ -247,7 +247,7 @@ class OverlapTimer:
 
     def run_part(self, items: Any, count: int, is_over: Callable[[], bool]) -> int:
         """Train on the next `count` items of an iterator; return how many it took."""
-        taken = itertools.count()
+        taken = itertools.count()  # goes up as the loader takes an item
         part = itertools.islice(items, count)
         self.run(is_over, map(lambda item, _: item, part, taken))
         return next(taken)
