@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -80,6 +81,31 @@ TEST(Arrivals, AllAreServedOnceWhateverDies) {
     std::sort(order.begin(), order.end());
     EXPECT_EQ(order.size(), 500);
     EXPECT_EQ(std::unique(order.begin(), order.end()), order.end());
+  }
+}
+
+TEST(Arrivals, WhoHasTakenAnItemFindsAPlaceWhileMoreIsSubmitted) {
+  constexpr std::uint64_t kAll = 4000;
+  for (int round = 0; round < 5; ++round) {
+    const auto board = std::make_unique<ItemBoard>();
+    std::atomic<std::uint64_t> taken{0};
+    std::vector<std::thread> threads;
+    for (std::uint64_t by = 0; by < 3; ++by)
+      threads.emplace_back([&, by] {
+        while (taken < kAll) {
+          if (!board->take_item(by)) continue;
+          ++taken;
+          EXPECT_TRUE(board->take_place(by));
+        }
+      });
+    for (std::uint64_t number = 0; number < kAll; ++number) {
+      ItemBoard::Item& item = board->at(number);
+      item.turn.store(ItemBoard::kNone);
+      item.place.offer(number);
+      item.item.offer(number);
+      board->submitted.store(number + 1);
+    }
+    for (std::thread& thread : threads) thread.join();
   }
 }
 

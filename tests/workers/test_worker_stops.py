@@ -106,7 +106,7 @@ def feed(buffer, items, skipped=0):
         buffer,
         UpstreamThread(),
         UpstreamStart(iter(items), example(0)),
-        batched=False,
+        stacked=False,
         read=lambda item: item,
         skipped=skipped,
         snapshots=None,

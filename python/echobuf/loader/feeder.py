@@ -32,7 +32,7 @@ from echobuf.spec import Spec
 _END = object()
 _NEXT = object()
 
-_AT_EXIT_S = 1.0
+_AT_EXIT_S = 0.5
 _MANY = 2**62
 
 _feeders: weakref.WeakSet[Feeder] = weakref.WeakSet()

@@ -25,12 +25,13 @@ class Taken {
     word_.store(of(number), std::memory_order_release);
   }
 
-  /// False if it was not offered, or is another's, or was. Acquire: pairs with offer().
+  /// False if it was not offered, or is another's, or was. Acquire: pairs with offer();
+  /// where it is another's, pairs with his take(): see BasicItemBoard::take_place().
   bool take(std::uint64_t number, std::uint64_t by) {
     std::uint64_t expected = of(number);
     return word_.compare_exchange_strong(expected, expected | (by + 1),
                                          std::memory_order_acq_rel,
-                                         std::memory_order_relaxed);
+                                         std::memory_order_acquire);
   }
   bool is_by(std::uint64_t number, std::uint64_t by) const {
     return word_.load(std::memory_order_acquire) == (of(number) | (by + 1));
@@ -76,7 +77,8 @@ struct BasicItemBoard {
   std::atomic<std::uint64_t> oldest{0};   // items and places below are done with
   std::atomic<std::uint64_t> revoked{0};  // items below are revoked
   EventCount work{true};                  // more was submitted or revoked
-  // No worker can take an item or a place below. Relaxed: a hint, which may be old.
+  // No worker can take an item or a place below: a hint, which may be old. Release:
+  // pairs with take(), which then sees all that had been submitted.
   alignas(kNoSharing) std::atomic<std::uint64_t> next_item{0};
   alignas(kNoSharing) std::atomic<std::uint64_t> next_place{0};
   alignas(kNoSharing) std::array<Item, kItems> items{};
@@ -91,7 +93,8 @@ struct BasicItemBoard {
       return turn == by || turn == kNone;
     });
   }
-  /// Takes the first place that nobody has.
+  /// Takes the first place that nobody has. Who has an item finds one: others take
+  /// places for items that were submitted meanwhile, but then these are looked at, too.
   std::optional<std::uint64_t> take_place(std::uint64_t by) {
     return take(&Item::place, next_place, by, [](const Item&) { return true; });
   }
@@ -110,17 +113,18 @@ struct BasicItemBoard {
   std::optional<std::uint64_t> take(Taken Item::*which,
                                     std::atomic<std::uint64_t>& next, std::uint64_t by,
                                     IsMine&& is_mine) {
-    const std::uint64_t end = submitted.load(std::memory_order_acquire);
     bool any_left = false;  // for another worker
-    for (std::uint64_t n = next.load(std::memory_order_relaxed); n < end; ++n) {
+    std::uint64_t end = 0;
+    for (std::uint64_t n = next.load(std::memory_order_acquire);; ++n) {
+      if (n >= end) end = submitted.load(std::memory_order_acquire);
+      if (n >= end) return std::nullopt;
       if (!is_mine(at(n))) {
         any_left = true;
       } else if ((at(n).*which).take(n, by)) {
-        if (!any_left) next.store(n + 1, std::memory_order_relaxed);
+        if (!any_left) next.store(n + 1, std::memory_order_release);
         return n;
       }
     }
-    return std::nullopt;
   }
 };
 
