@@ -124,7 +124,7 @@ const Try kTries[] = {
 
 constexpr File kFiles[] = {{"ring.hpp", 9},           {"claims.hpp", 22},
                            {"staging_limits.hpp", 2}, {"event_count.hpp", 3},
-                           {"draw_lock.hpp", 2},      {"buffer.hpp", 2},
+                           {"draw_lock.hpp", 2},      {"epoch_changes.hpp", 2},
                            {"termination.hpp", 8},    {"draw_path.hpp", 3}};
 
 constexpr const char* kByTheTail =
@@ -135,11 +135,11 @@ constexpr const char* kMissing = "not explored: a close or shut_down during a re
 constexpr Known kKnown[] = {
     {"EventCount::wake event_count.hpp:", "left out",
      "a mark that stays only makes the next notifier wake nobody"},
-    {"::restart buffer.hpp:", "release -> relaxed",
+    {"::restart epoch_changes.hpp:", "release -> relaxed",
      "fail() reads nothing behind it: the pause orders what is served"},
-    {"::restart buffer.hpp:", "left out",
+    {"::restart epoch_changes.hpp:", "left out",
      "a reset that waits for workers needs it: workers_test.cpp", 2},
-    {"::fail buffer.hpp:", "acquire -> relaxed", "as the store in restart()"},
+    {"::fail epoch_changes.hpp:", "acquire -> relaxed", "as the store in restart()"},
     {"Ring::closed ", "acquire -> relaxed",
      "the load of the tail that follows acquires"},
     {"Claims::claim_slots ", "left out", "a statistic of factor=auto"},
