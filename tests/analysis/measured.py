@@ -6,6 +6,7 @@ from typing import Any
 
 from echobuf import Field
 from echobuf.analysis.measurements import Estimate, Measurements
+from echobuf.analysis.report import Report
 
 SPEC = {"image": Field((8, 8, 3), "u1"), "label": Field((), "i8")}
 STEP_S = 1e-3
@@ -31,3 +32,8 @@ def measurements(ratio: float = 4.0, **other: Any) -> Measurements:
         "window": 1024,
     }
     return Measurements(**(values | other))
+
+
+def remedy(report: Report, name: str) -> Any:
+    """Return the remedy whose name begins so."""
+    return next(each for each in report.remedies if each.name.startswith(name))

@@ -7,7 +7,6 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,43 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import echobuf
-from echobuf.analysis import Cluster
-from echobuf.analysis.measurements import Estimate, LoaderParts, Measurements
+from any_measurements import absurd_measurements
+from echobuf.analysis.measurements import Estimate, LoaderParts
 from echobuf.analysis.prediction import buffer_memory
 from echobuf.analysis.ragged_lengths import RaggedLengths
 from echobuf.analysis.report import Report
 from echobuf.testing import simulated_cuda
-from measured import SPEC, estimate, measurements
-
-ABSURD = st.one_of(
-    st.floats(0, 1e-3), st.floats(0, 1e300), st.sampled_from([0.0, 1e-308, math.inf])
-)
-
-
-@st.composite
-def estimates(draw: st.DrawFn) -> Estimate:
-    low, mean, high = sorted(draw(st.lists(ABSURD, min_size=3, max_size=3)))
-    return Estimate(mean, low, high, draw(st.integers(0, 10**15)))
-
-
-@st.composite
-def absurd_measurements(draw: st.DrawFn) -> Measurements:
-    """Anything that the types allow, and a buffer takes."""
-    window = draw(st.sampled_from([1, 3, 64, 200]))
-    parts = st.builds(LoaderParts, st.integers(0, 10**6), ABSURD, ABSURD, ABSURD)
-    names = ("step_s", "upstream_first_s", "together_s", "wait_s")
-    return measurements(
-        **{name: draw(estimates()) for name in names},
-        upstream_second_s=draw(st.none() | estimates()),
-        batch_size=draw(st.integers(1, window)),
-        window=window,
-        length=draw(st.none() | st.integers(0, 10**15)),
-        max_factor=draw(st.sampled_from([1, 2, 8, 100, 2**31 - 1])),
-        item=draw(st.sampled_from([0, 1, 7, 10**6])),
-        startup_s=draw(ABSURD),
-        loader=draw(st.none() | parts),
-        notes=("a note [in brackets] " + "that is long " * 9, "w" * 200),
-    )
+from measured import SPEC, estimate, measurements, remedy
 
 
 @settings(max_examples=15)
@@ -256,10 +225,6 @@ def test_memory_of_a_window_that_no_buffer_takes_is_refused():
         Report(measurements()).memory(window=8)
 
 
-def remedy(report: Report, name: str) -> Any:
-    return next(each for each in report.remedies if each.name.startswith(name))
-
-
 def test_caches_and_storage_help_where_the_first_pass_was_slower():
     report = Report(measurements(2.0, upstream_first_s=estimate(4e-3)))
     assert remedy(report, "cache of 50%, never").upstream_s == pytest.approx(3e-3)
@@ -362,72 +327,3 @@ def test_without_rich_and_matplotlib_there_is_the_message():
     said, refused = run.stdout.splitlines()
     assert said == "said"
     assert refused.startswith("the picture needs matplotlib")
-
-
-COLD = {"upstream_second_s": estimate(1e-3), "upstream_first_s": estimate(3e-3)}
-
-
-def test_on_one_rank_a_cache_is_what_the_remedies_say():
-    report = Report(measurements(**COLD), Cluster(1))
-    for way in report.across[1:]:
-        never = remedy(report, f"cache of {way.share:.0%}, never")
-        assert way.loading_s / report.epoch_examples == pytest.approx(never.upstream_s)
-        assert way.speedup == pytest.approx(never.speedup)
-        assert way.least_s == pytest.approx(way.epoch_s)
-        assert way.moved == 0
-
-
-def test_on_several_ranks_what_was_measured_is_the_fetching_and_the_preparing():
-    report = Report(measurements(**COLD), Cluster(4, peer_rate=5000, shares=[0.5]))
-    per_example = {
-        way.name: way.loading_s / report.epoch_examples for way in report.across
-    }
-    assert per_example["no cache"] == pytest.approx(2e-3 + 1e-3 / 4)
-    assert per_example["partitioned"] == pytest.approx(1e-3 + 0.375 / 5000 + 1e-3 / 4)
-    aware = per_example["locality-aware"]
-    assert aware == pytest.approx(1e-3 + 1e-3 / 4, rel=1e-3)
-    text = " ".join(str(report).split())
-    assert "epoch on 4 ranks" in text
-    assert "500 examples/s from storage, as one process had; 5,000 from peers" in text
-
-
-def test_a_rate_of_storage_that_is_given_is_taken():
-    report = Report(measurements(0.5), Cluster(8, storage_rate=100, shares=[1]))
-    bare, partitioned, aware = report.across
-    assert bare.loading_s == pytest.approx(report.epoch_examples * (0.01 + 0.5e-3 / 8))
-    assert partitioned.epoch_s == aware.epoch_s < bare.epoch_s
-    assert "as given; peers cost nothing" in " ".join(str(report).split())
-
-
-def test_where_nothing_is_known_of_storage_that_is_said():
-    report = Report(measurements(), Cluster(8))
-    (bare,) = report.across
-    assert bare.epoch_s == pytest.approx(report.epoch_examples * 4e-3 / 8)
-    assert "--storage-rate" in str(report)
-    assert Report(measurements()).across == ()
-
-
-@settings(max_examples=15)
-@given(absurd_measurements(), st.integers(1, 2**31 - 1), st.floats(1e-300, 1e300))
-def test_any_measurements_give_a_report_for_ranks(measured, ranks, rate):
-    for storage_rate in (None, rate):
-        cluster = Cluster(ranks, storage_rate=storage_rate, peer_rate=rate)
-        report = Report(measured, cluster)
-        assert max(map(len, str(report).splitlines())) <= 80
-        content = json.loads(report.to_json(), parse_constant=pytest.fail)
-        assert len(content["across"]) == len(report.across)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ({"ranks": 0}, "`ranks` is 0"),
-        ({"storage_rate": 0}, "`storage_rate` is 0; it must be a number > 0"),
-        ({"peer_rate": "fast"}, "`peer_rate` is 'fast'"),
-        ({"peer_rate": math.nan}, "`peer_rate` is nan"),
-        ({"shares": [0.5, 1.5]}, "`shares` has 1.5"),
-    ],
-)
-def test_a_cluster_that_cannot_be_is_refused(arguments, line):
-    with pytest.raises(echobuf.OptionError, match=line):
-        Cluster(**{"ranks": 2, **arguments})

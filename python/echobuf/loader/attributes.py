@@ -1,4 +1,4 @@
-"""What training loops ask of a loader: as of a DataLoader that keeps its state."""
+"""Attributes of loaders that training loops ask for, as of a StatefulDataLoader."""
 
 from __future__ import annotations
 

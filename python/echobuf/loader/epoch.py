@@ -60,7 +60,7 @@ class EpochFeed:
 
     @property
     def positions(self) -> Positions:
-        """What completes positions in it."""
+        """Return the object that completes positions in it."""
         return Positions() if self.feeder is None else self.feeder.positions
 
     def to_skip(self) -> int:

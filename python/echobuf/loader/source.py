@@ -1,4 +1,4 @@
-"""What an upstream is: a DataLoader, batches of Ray, a dataset and an order of it."""
+"""Kinds of upstreams: a DataLoader, batches of Ray, a dataset and an order of it."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,10 +37,8 @@ _OWN = (
 )
 
 
-class Echoing:
-    """Candidate that serves each of `count` fresh examples of a stream e times."""
-
-    exact = True  # every example is served exactly e times: checked in the warm-up
+class Stream:
+    """`count` fresh examples in memory, of which each is served e times."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -54,10 +53,6 @@ class Echoing:
 
     def prepare(self) -> None:
         """Import the peer, and make the objects that last for all epochs."""
-
-    def batches(self) -> Iterator[Any]:
-        """Return the batches of one epoch, in the peer's form."""
-        raise NotImplementedError
 
     def upstream(self) -> Iterator[Any]:
         """Yield upstream's examples, or its batches."""
@@ -78,6 +73,16 @@ class Echoing:
         """Yield each example e times in a row."""
         for example in self.examples() if self.one_by_one else self.images:
             yield from itertools.repeat(example, self.factor)
+
+
+class Echoing(Stream, ABC):
+    """Candidate that serves each fresh example of a stream e times."""
+
+    exact = True  # every example is served exactly e times: checked in the warm-up
+
+    @abstractmethod
+    def batches(self) -> Iterator[Any]:
+        """Return the batches of one epoch, in the peer's form."""
 
     def read(self, batch: Any) -> tuple[Any, Any]:
         """Return images and labels of a batch; not timed."""
@@ -105,7 +110,7 @@ class Echoing:
         return sum(len(batch) for batch in self.batches())
 
 
-class Limit(Echoing):
+class Limit(Stream):
     """`numpy.copyto` of as many rows, one thread, warm memory; upstream not iterated.
 
     A fresh batch of `batch / factor` rows is copied in, and a batch out: consecutive
