@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "carried.hpp"
 #include "echobuf/shared/record_sink.hpp"
 #include "structure.hpp"
 
@@ -24,12 +25,12 @@ class AnyPuts {
   virtual ~AnyPuts() = default;
 
   virtual void use(std::shared_ptr<const Structure> structure) = 0;
-  virtual void carry(const std::vector<std::optional<std::string>>& names) = 0;
+  virtual void take_foreign(const std::vector<std::optional<std::string>>& names) = 0;
   virtual py::object put(const py::list& arrays, bool stacked,
                          std::optional<double> timeout_s,
                          const py::object& version) = 0;
   virtual py::tuple put_all(bool stacked, std::uint64_t term, const py::object& items,
-                            std::uint64_t most) = 0;
+                            std::uint64_t most, CarriedObjects* objects) = 0;
   /// For who works on it beside Python. Throws std::invalid_argument once it was
   /// released.
   virtual std::unique_ptr<RecordSink> sink() const = 0;
@@ -42,6 +43,7 @@ class AnyBuffer : public AnyPuts {
   virtual int fail() = 0;
   virtual int abandon(std::uint64_t term) = 0;
   virtual std::uint64_t term() const = 0;
+  virtual std::uint64_t oldest_needed() = 0;
   virtual int reset(std::uint64_t epoch, std::uint64_t skipped) = 0;
   virtual int draining() = 0;
   virtual int open_ahead(std::uint64_t epoch) = 0;

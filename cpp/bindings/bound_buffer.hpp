@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "any_buffer.hpp"
+#include "carried.hpp"
 #include "checkpoint_dict.hpp"
 #include "echobuf/buffer/buffer.hpp"
 #include "gil.hpp"
@@ -51,8 +52,8 @@ class BoundBuffer : public Methods {
   }
 
   /// Says which leaves of trees stand for tensors of types that NumPy lacks.
-  void carry(const std::vector<std::optional<std::string>>& names) {
-    leaves_.carry(names);
+  void take_foreign(const std::vector<std::optional<std::string>>& names) {
+    leaves_.take_foreign(names);
   }
 
   /// Puts one example, or those stacked on axis 0: their leaves. Returns None, or a
@@ -74,24 +75,27 @@ class BoundBuffer : public Methods {
   py::object put_tree(const py::object& tree, bool stacked,
                       std::optional<double> timeout_s,
                       std::optional<std::uint64_t> term = std::nullopt,
-                      py::handle version = Py_None) {
+                      py::handle version = Py_None, CarriedObjects* objects = nullptr) {
     const std::shared_ptr<Core> buffer = hold();
     if (const int refused = refuse(buffer)) return py::make_tuple(refused, 0);
-    HeldLeaves leaves;  // the last to go
+    HeldLeaves arrays;  // the last to go
+    HeldLeaves carried;
     Sources sources;
-    if (!structure_->flatten(tree.ptr(), leaves) ||
-        leaves_.bind(leaves.data(), Form::kYielded, stacked, sources))
+    if (!structure_->flatten(tree.ptr(), arrays, carried) ||
+        leaves_.bind(arrays.data(), Form::kYielded, stacked, sources))
+      return py::make_tuple(kMismatch, 0);
+    if (objects && !objects->add(carried, stacked ? sources.n : sources.rows, stacked))
       return py::make_tuple(kMismatch, 0);
     return put_bound(*buffer, term.value_or(buffer->term()), sources, timeout_s,
                      version);
   }
 
   /// Puts what an iterator yields into a term, as it comes: each with put_tree(), at
-  /// most `most`. Returns how many were put; whether the iterator has ended; and, of an
-  /// item that was not put, what put_tree() has returned, and the item. Throws what the
-  /// iterator does.
+  /// most `most`. What they carry is added to `objects`, if there are such. Returns how
+  /// many were put; whether the iterator has ended; and, of an item that was not put,
+  /// what put_tree() has returned, and the item. Throws what the iterator does.
   py::tuple put_all(bool stacked, std::uint64_t term, const py::object& items,
-                    std::uint64_t most) {
+                    std::uint64_t most, CarriedObjects* objects) {
     GilYield gil;
     for (std::uint64_t count = 0; count < most; ++count) {
       const auto item =
@@ -100,7 +104,8 @@ class BoundBuffer : public Methods {
         if (PyErr_Occurred()) throw py::error_already_set();
         return py::make_tuple(count, true, py::none(), py::none());
       }
-      const py::object outcome = put_tree(item, stacked, std::nullopt, term);
+      const py::object outcome =
+          put_tree(item, stacked, std::nullopt, term, Py_None, objects);
       if (!outcome.is_none()) return py::make_tuple(count, false, outcome, item);
       if (!gil.yield()) throw py::error_already_set();
     }
@@ -142,6 +147,13 @@ class BoundBuffer : public Methods {
   std::uint64_t term() const {
     const std::shared_ptr<Core> buffer = hold();
     return buffer ? buffer->term() : 0;
+  }
+
+  /// The oldest fresh example that batches after those handed out need, of the epoch
+  /// that is drawn from; 0 where there is no buffer.
+  std::uint64_t oldest_needed() {
+    const std::shared_ptr<Core> buffer = hold();
+    return refuse(buffer) ? 0 : buffer->oldest_needed();
   }
 
   int reset(std::uint64_t epoch, std::uint64_t skipped) {

@@ -79,18 +79,23 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   std::uint64_t share() const { return share_; }
 
   /// Draws the next batch to `addresses`, one a leaf, on `stream`; where that is being
-  /// captured, into its graph. The length of the batch, or minus a code.
+  /// captured, into its graph. The length of the batch, or minus a code. `records`: a
+  /// list that gets the numbers of its records, or None.
   py::ssize_t next_at(const std::vector<std::uintptr_t>& addresses,
-                      std::uintptr_t stream, std::optional<double> timeout_s) {
+                      std::uintptr_t stream, std::optional<double> timeout_s,
+                      const std::optional<py::list>& records) {
     std::vector<std::byte*> targets;
     targets.reserve(addresses.size());
     for (const std::uintptr_t address : addresses)
       targets.push_back(reinterpret_cast<std::byte*>(address));
     Target target{targets.data()};
     target.stream = reinterpret_cast<void*>(stream);
+    std::vector<std::int64_t> numbers;
+    if (records) target.records = &numbers;
     const int code = draw(timeout_s, [&](DeviceCore& buffer, const WaitLimit& limit) {
       return buffer.next_into(target, limit);
     });
+    add_all(records, numbers);
     return code != 0 ? -code : static_cast<py::ssize_t>(target.count);
   }
 
@@ -98,17 +103,21 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   /// made for `count` records as the batch has them or, with `room` for so many (0:
   /// made for it), is larger. Returns a code, the records of the batch, the rows of
   /// each leaf where they are others (RESIZE), and whether it is part of a graph. Empty
-  /// `memory` is to learn them.
+  /// `memory` is to learn them. `records`: as for next_at().
   py::tuple next_rows(const RowsMemory& memory, const RowsIdMemory& ids,
                       std::uint64_t count, std::uint64_t room, std::uintptr_t stream,
-                      std::optional<double> timeout_s) {
+                      std::optional<double> timeout_s,
+                      const std::optional<py::list>& records) {
     RowsTarget target = rows_target(memory, ids);
     target.count = count;
     target.room = room;
     target.stream = reinterpret_cast<void*>(stream);
+    std::vector<std::int64_t> numbers;
+    if (records) target.records = &numbers;
     const int code = draw(timeout_s, [&](DeviceCore& buffer, const WaitLimit& limit) {
       return buffer.next_rows(target, limit);
     });
+    add_all(records, numbers);
     return py::make_tuple(code, target.count, target.needed, target.captured);
   }
 
@@ -144,6 +153,11 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   }
 
  private:
+  static void add_all(std::optional<py::list> records,
+                      const std::vector<std::int64_t>& numbers) {
+    for (const std::int64_t number : numbers) records->append(number);
+  }
+
   /// Runs `once`, which draws. 0, or a code.
   template <class Once>
   int draw(std::optional<double> timeout_s, Once&& once) {

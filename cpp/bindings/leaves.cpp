@@ -90,9 +90,9 @@ std::optional<ArrayView> view_of(py::handle item, const Leaf& leaf, Sources& sou
   return std::nullopt;
 }
 
-std::optional<ArrayView> view_of_carried(py::handle item, const Leaf& leaf) {
+std::optional<ArrayView> view_of_foreign(py::handle item, const Leaf& leaf) {
   ArrayView view;
-  if (!view_tensor(item.ptr(), *leaf.carried, view)) return std::nullopt;
+  if (!view_tensor(item.ptr(), *leaf.foreign, view)) return std::nullopt;
   return view;
 }
 
@@ -125,9 +125,9 @@ std::vector<FieldShape> Leaves::fields() const {
   return fields;
 }
 
-void Leaves::carry(const std::vector<std::optional<std::string>>& names) {
+void Leaves::take_foreign(const std::vector<std::optional<std::string>>& names) {
   for (std::size_t i = 0; i < leaves_.size() && i < names.size(); ++i)
-    if (names[i]) leaves_[i].carried = dlpack_type(*names[i]);
+    if (names[i]) leaves_[i].foreign = dlpack_type(*names[i]);
 }
 
 std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
@@ -144,11 +144,11 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
       if (i > 0 && std::pair(sources.n, sources.rows) != before) return i;
       continue;
     }
-    const bool carried = form == Form::kYielded && leaf.carried;
-    if (!carried && !stacked && bind_number(leaf, item, leaves_.size(), sources))
+    const bool foreign = form == Form::kYielded && leaf.foreign;
+    if (!foreign && !stacked && bind_number(leaf, item, leaves_.size(), sources))
       continue;
     const auto array =
-        carried ? view_of_carried(item, leaf) : view_of(item, leaf, sources);
+        foreign ? view_of_foreign(item, leaf) : view_of(item, leaf, sources);
     if (!array || array->ndim < rest) return i;
     if (!array->has_shape(rest, leaf.shape, in_batches_ ? 1 : 0)) return i;
     if (!array->contiguous_from(rows_axis)) return i;
@@ -178,8 +178,8 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
     if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) return false;
     values = PyTuple_GET_ITEM(item.ptr(), 0);
   }
-  const auto array = form == Form::kYielded && leaf.carried
-                         ? view_of_carried(values, leaf)
+  const auto array = form == Form::kYielded && leaf.foreign
+                         ? view_of_foreign(values, leaf)
                          : view_of(values, leaf, sources);
   if (!array || array->ndim < 1 || !array->has_shape(1, leaf.shape, 1)) return false;
   if (!array->contiguous_from(0)) return false;

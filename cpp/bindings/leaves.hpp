@@ -34,7 +34,7 @@ struct Leaf {
   std::optional<DlpackType> dlpack = std::nullopt;
   WriteNumber write_number = nullptr;  // where a Python number may stand for the leaf
   // Of the tensors that it is put from, where they are of a type that NumPy lacks.
-  std::optional<DlpackType> carried = std::nullopt;
+  std::optional<DlpackType> foreign = std::nullopt;
 };
 
 /// The way that leaves are put: in the dtypes of the spec, or as upstream yields them.
@@ -75,7 +75,7 @@ class Leaves {
   void limit(const LengthOptions& lengths, std::uint64_t most_bytes);
 
   /// Says which leaves stand for tensors of types that NumPy lacks, by torch's names.
-  void carry(const std::vector<std::optional<std::string>>& names);
+  void take_foreign(const std::vector<std::optional<std::string>>& names);
 
   /// Fills `targets` with where `arrays`, for batches of `batch_size`, lie; false if
   /// Python must look at one of them: it does not fit, is no plain array, or may share
@@ -106,8 +106,8 @@ class Leaves {
   static std::uint64_t longest_of(const Sources& sources, std::size_t leaf);
 
   const bool in_batches_;
-  std::vector<Leaf> leaves_;  // never changed, but for carry() and limit(), before the
-                              // first put
+  std::vector<Leaf> leaves_;  // never changed, but for take_foreign() and limit(),
+                              // before the first put
   std::uint64_t most_bytes_ = 0;     // of the leaves of any length of a record
   std::uint64_t most_examples_ = 0;  // of a whole batch
   std::uint64_t most_rows_ = ~std::uint64_t{0};  // longer ones are cut

@@ -10,7 +10,9 @@
 
 namespace py = pybind11;
 using echobuf::BufferOptions;
+using echobuf::python::CarriedObjects;
 using echobuf::python::ExportedLeaf;
+using echobuf::python::HeldLeaves;
 using echobuf::python::HostBuffer;
 using echobuf::python::Structure;
 
@@ -31,8 +33,26 @@ void register_buffer(py::module_& m) {
   m.attr("NO_FIELD") = echobuf::kNoField;  // of a leaf of infos
 
   auto structure = py::class_<Structure, std::shared_ptr<Structure>>(m, "Structure");
-  structure.def(py::init<const py::object&, py::object, py::object, std::size_t>());
+  structure
+      .def(py::init<const py::object&, py::object, py::object, std::vector<bool>>())
+      .def("take_apart", &Structure::take_apart)
+      .def("join",
+           [](const Structure& whole, const py::list& arrays, const py::list& carried) {
+             return whole.join(arrays, carried.ptr());
+           });
   echobuf::python::add_trees<Structure>(structure);
+
+  py::class_<CarriedObjects>(m, "CarriedObjects")
+      .def(py::init<py::dict, py::object, std::uint64_t, bool>(), py::arg("objects"),
+           py::arg("kinds"), py::arg("next"), py::arg("whole"))
+      .def("add",
+           [](CarriedObjects& objects, const py::list& leaves, std::uint64_t n,
+              bool stacked) {
+             HeldLeaves held;
+             for (const py::handle& leaf : leaves) held.add(leaf.ptr());
+             objects.add_known(held, n, stacked);
+           })
+      .def_property_readonly("next", &CarriedObjects::next);
 
   py::class_<ExportedLeaf>(m, "ExportedLeaf")
       .def("__dlpack__",

@@ -56,8 +56,11 @@ void register_device(py::module_& m) {
                py::arg("leaves"), py::arg("output"), py::arg("options"),
                py::arg("device"), py::arg("kernels"), py::arg("stages"))
           .def_property_readonly("share_bytes", &DeviceBuffer::share)
-          .def("next_at", &DeviceBuffer::next_at)
-          .def("next_rows", &DeviceBuffer::next_rows)
+          .def("next_at", &DeviceBuffer::next_at, py::arg("addresses"),
+               py::arg("stream"), py::arg("timeout_s"), py::arg("records") = py::none())
+          .def("next_rows", &DeviceBuffer::next_rows, py::arg("memory"), py::arg("ids"),
+               py::arg("count"), py::arg("room"), py::arg("stream"),
+               py::arg("timeout_s"), py::arg("records") = py::none())
           .def("before_replay", &DeviceBuffer::before_replay)
           .def("notice_loss", &DeviceBuffer::notice_loss)
           .def("error", &DeviceBuffer::error)

@@ -13,15 +13,17 @@ namespace echobuf::python {
 inline void register_any_buffer(py::module_& m) {
   py::class_<AnyPuts>(m, "_Puts")
       .def("use", &AnyPuts::use)
-      .def("carry", &AnyPuts::carry)
+      .def("take_foreign", &AnyPuts::take_foreign)
       .def("put", &AnyPuts::put, py::arg("arrays"), py::arg("stacked"),
            py::arg("timeout_s"), py::arg("version") = py::none())
-      .def("put_all", &AnyPuts::put_all);
+      .def("put_all", &AnyPuts::put_all, py::arg("stacked"), py::arg("term"),
+           py::arg("items"), py::arg("most"), py::arg("objects") = py::none());
   py::class_<AnyBuffer, AnyPuts>(m, "_Bound")
       .def("close", &AnyBuffer::close)
       .def("fail", &AnyBuffer::fail)
       .def("term", &AnyBuffer::term)
       .def("abandon", &AnyBuffer::abandon)
+      .def("oldest_needed", &AnyBuffer::oldest_needed)
       .def("reset", &AnyBuffer::reset, py::arg("epoch"), py::arg("skipped") = 0)
       .def("draining", &AnyBuffer::draining)
       .def("open_ahead", &AnyBuffer::open_ahead)

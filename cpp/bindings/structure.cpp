@@ -2,17 +2,12 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 namespace echobuf::python {
 namespace {
-
-/// Steals the reference; throws the Python error if there is none.
-py::object checked(PyObject* object) {
-  if (object == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(object);
-}
 
 bool is_sequence(PyObject* tree, PyTypeObject* type, std::size_t count) {
   if (!Py_IS_TYPE(tree, type)) return false;
@@ -51,11 +46,24 @@ py::object value_of(PyObject* dict, PyObject* key) {
 #endif
 }
 
+py::list list_of(const HeldLeaves& held) {
+  py::list leaves(held.size());
+  for (std::size_t i = 0; i < held.size(); ++i)
+    PyList_SET_ITEM(leaves.ptr(), static_cast<py::ssize_t>(i),
+                    Py_NewRef(held.data()[i]));
+  return leaves;
+}
+
 }  // namespace
 
 Structure::Structure(const py::object& nodes, py::object flatten, py::object unflatten,
-                     std::size_t leaves)
-    : flatten_(std::move(flatten)), unflatten_(std::move(unflatten)), leaves_(leaves) {
+                     std::vector<bool> carried)
+    : flatten_(std::move(flatten)),
+      unflatten_(std::move(unflatten)),
+      carried_(std::move(carried)),
+      leaves_(carried_.size()),
+      arrays_(static_cast<std::size_t>(
+          std::count(carried_.begin(), carried_.end(), false))) {
   if (!nodes.is_none()) root_ = make(nodes);
 }
 
@@ -64,8 +72,8 @@ Structure::Node Structure::make(const py::handle& node) {
   const auto kind = parts[0].cast<std::string>();
   Node made;
   if (kind == "leaf") return made;
-  if (kind == "none") {
-    made.kind = Kind::kNone;
+  if (kind == "none" || kind == "carried") {
+    made.kind = kind == "none" ? Kind::kNone : Kind::kCarried;
     return made;
   }
   for (const py::handle& child : parts[1].cast<py::tuple>())
@@ -86,11 +94,12 @@ Structure::Node Structure::make(const py::handle& node) {
   return made;
 }
 
-bool Structure::flatten(PyObject* tree, HeldLeaves& leaves) const {
-  leaves.reserve(leaves_);
+bool Structure::flatten(PyObject* tree, HeldLeaves& arrays, HeldLeaves& carried) const {
+  arrays.reserve(arrays_);
   if (root_) {
-    if (take_apart(*root_, tree, leaves)) return true;
-    leaves.clear();
+    if (visit(*root_, tree, arrays, carried)) return true;
+    arrays.clear();
+    carried.clear();
   }
   const auto list =
       py::reinterpret_steal<py::object>(PyObject_CallOneArg(flatten_.ptr(), tree));
@@ -98,20 +107,26 @@ bool Structure::flatten(PyObject* tree, HeldLeaves& leaves) const {
     leave_to_python();
     return false;
   }
-  for (py::ssize_t i = 0; i < PyList_GET_SIZE(list.ptr()); ++i)
-    leaves.add(PyList_GET_ITEM(list.ptr(), i));
-  return leaves.size() == leaves_;
+  if (PyList_GET_SIZE(list.ptr()) != static_cast<py::ssize_t>(leaves_)) return false;
+  for (std::size_t i = 0; i < leaves_; ++i)
+    (carried_[i] ? carried : arrays)
+        .add(PyList_GET_ITEM(list.ptr(), static_cast<py::ssize_t>(i)));
+  return true;
 }
 
-bool Structure::take_apart(const Node& node, PyObject* tree, HeldLeaves& leaves) {
+bool Structure::visit(const Node& node, PyObject* tree, HeldLeaves& arrays,
+                      HeldLeaves& carried) {
   switch (node.kind) {
     case Kind::kLeaf:
-      leaves.add(tree);
+      arrays.add(tree);
+      return true;
+    case Kind::kCarried:
+      carried.add(tree);
       return true;
     case Kind::kNone:
       return tree == Py_None;
     case Kind::kDict:
-      return take_apart_dict(node, tree, leaves);
+      return visit_dict(node, tree, arrays, carried);
     case Kind::kList:
       if (!is_sequence(tree, &PyList_Type, node.children.size())) return false;
       break;
@@ -126,12 +141,13 @@ bool Structure::take_apart(const Node& node, PyObject* tree, HeldLeaves& leaves)
   }
   for (std::size_t i = 0; i < node.children.size(); ++i) {
     const py::object child = item_of(tree, static_cast<py::ssize_t>(i));
-    if (!child || !take_apart(node.children[i], child.ptr(), leaves)) return false;
+    if (!child || !visit(node.children[i], child.ptr(), arrays, carried)) return false;
   }
   return true;
 }
 
-bool Structure::take_apart_dict(const Node& node, PyObject* tree, HeldLeaves& leaves) {
+bool Structure::visit_dict(const Node& node, PyObject* tree, HeldLeaves& arrays,
+                           HeldLeaves& carried) {
   if (!PyDict_CheckExact(tree)) return false;
   if (static_cast<std::size_t>(PyDict_GET_SIZE(tree)) != node.children.size())
     return false;
@@ -141,45 +157,57 @@ bool Structure::take_apart_dict(const Node& node, PyObject* tree, HeldLeaves& le
       if (PyErr_Occurred()) leave_to_python();
       return false;
     }
-    if (!take_apart(node.children[i], child.ptr(), leaves)) return false;
+    if (!visit(node.children[i], child.ptr(), arrays, carried)) return false;
   }
   return true;
 }
 
 py::object Structure::leaves_of(PyObject* tree) const {
-  HeldLeaves held;
-  if (!flatten(tree, held)) return py::none();
-  py::list leaves(held.size());
-  for (std::size_t i = 0; i < held.size(); ++i)
+  HeldLeaves arrays;
+  HeldLeaves carried;
+  if (!flatten(tree, arrays, carried)) return py::none();
+  return list_of(arrays);
+}
+
+py::object Structure::take_apart(const py::object& tree) const {
+  HeldLeaves arrays;
+  HeldLeaves carried;
+  if (!flatten(tree.ptr(), arrays, carried)) return py::none();
+  return py::make_tuple(list_of(arrays), list_of(carried));
+}
+
+py::object Structure::join(const py::list& arrays, PyObject* carried) const {
+  const auto objects = static_cast<py::ssize_t>(leaves_ - arrays_);
+  if (arrays.size() != arrays_ || (carried && PyList_GET_SIZE(carried) != objects))
+    return unflatten_(arrays);  // which says what is wrong
+  Parts parts{arrays.ptr(), carried};
+  if (root_) return put_together(*root_, parts);
+  if (arrays_ == leaves_) return unflatten_(arrays);
+  py::list leaves(leaves_);
+  for (std::size_t i = 0; i < leaves_; ++i)
     PyList_SET_ITEM(leaves.ptr(), static_cast<py::ssize_t>(i),
-                    Py_NewRef(held.data()[i]));
-  return leaves;
+                    Py_NewRef(carried_[i] ? parts.object() : parts.array()));
+  return unflatten_(leaves);
 }
 
-py::object Structure::unflatten(const py::list& leaves) const {
-  if (!root_ || leaves.size() != leaves_) return unflatten_(leaves);
-  py::ssize_t next = 0;
-  return put_together(*root_, leaves.ptr(), next);
-}
-
-py::object Structure::put_together(const Node& node, PyObject* leaves,
-                                   py::ssize_t& next) {
+py::object Structure::put_together(const Node& node, Parts& parts) {
   const auto count = static_cast<py::ssize_t>(node.children.size());
   switch (node.kind) {
     case Kind::kLeaf:
-      return py::reinterpret_borrow<py::object>(PyList_GET_ITEM(leaves, next++));
+      return py::reinterpret_borrow<py::object>(parts.array());
+    case Kind::kCarried:
+      return py::reinterpret_borrow<py::object>(parts.object());
     case Kind::kNone:
       return py::none();
     case Kind::kDict:
-      return make_dict(node, leaves, next);
+      return make_dict(node, parts);
     case Kind::kList: {
       py::object list = checked(PyList_New(count));
       for (py::ssize_t i = 0; i < count; ++i)
-        PyList_SET_ITEM(
-            list.ptr(), i,
-            put_together(node.children[static_cast<std::size_t>(i)], leaves, next)
-                .release()
-                .ptr());
+        PyList_SET_ITEM(list.ptr(), i,
+                        put_together(node.children[static_cast<std::size_t>(i)], parts)
+                            .release()
+                            .ptr());
       return list;
     }
     case Kind::kTuple:
@@ -188,20 +216,19 @@ py::object Structure::put_together(const Node& node, PyObject* leaves,
   }
   py::object tuple = checked(PyTuple_New(count));
   for (py::ssize_t i = 0; i < count; ++i)
-    PyTuple_SET_ITEM(
-        tuple.ptr(), i,
-        put_together(node.children[static_cast<std::size_t>(i)], leaves, next)
-            .release()
-            .ptr());
+    PyTuple_SET_ITEM(tuple.ptr(), i,
+                     put_together(node.children[static_cast<std::size_t>(i)], parts)
+                         .release()
+                         .ptr());
   if (node.kind == Kind::kTuple) return tuple;
   return checked(PyObject_CallObject(node.type.ptr(), tuple.ptr()));
 }
 
-py::object Structure::make_dict(const Node& node, PyObject* leaves, py::ssize_t& next) {
+py::object Structure::make_dict(const Node& node, Parts& parts) {
   std::vector<py::object> children;
   children.reserve(node.children.size());
   for (const Node& child : node.children)
-    children.push_back(put_together(child, leaves, next));
+    children.push_back(put_together(child, parts));
   py::object dict = checked(PyDict_New());
   for (const std::size_t i : node.order)
     if (PyDict_SetItem(dict.ptr(), node.keys[i].ptr(), children[i].ptr()) != 0)

@@ -104,18 +104,39 @@ class Structure:
         nodes: tuple[Any, ...] | None,
         flatten: Callable[[Any], list[Any]],
         unflatten: Callable[[list[Any]], Any],
-        leaves: int,
+        carried: list[bool],
         /,
     ) -> None: ...
     def flatten(self, tree: Any, /) -> list[Any] | None:
-        """Leaves of the tree; None if it has another structure."""
-    def unflatten(self, leaves: list[Any], /) -> Any: ...
+        """Arrays of the tree; None if it has another structure."""
+    def take_apart(self, tree: Any, /) -> tuple[list[Any], list[Any]] | None:
+        """The same, and what is carried."""
+    def unflatten(self, arrays: list[Any], /) -> Any: ...
+    def join(self, arrays: list[Any], carried: list[Any], /) -> Any: ...
+
+class CarriedObjects:
+    """Leaves that are no arrays, by the number of their example, as puts add them.
+
+    Args:
+        objects: gets them; of one leaf as it is, of several in a tuple.
+        kinds: types that are no arrays, beside those that are known to be none.
+        next: the number of the example that is put next.
+        whole: examples are whole batches.
+    """
+
+    def __init__(
+        self, objects: dict[int, Any], kinds: set[type], next: int, whole: bool
+    ) -> None: ...
+    def add(self, leaves: list[Any], n: int, stacked: bool, /) -> None:
+        """Add the leaves of `n` examples, of a whole batch of `n`, or of one."""
+    @property
+    def next(self) -> int: ...
 
 class _Puts:
     """A target of examples that are put."""
 
     def use(self, structure: Structure, /) -> None: ...
-    def carry(self, names: list[str | None], /) -> None: ...
+    def take_foreign(self, names: list[str | None], /) -> None: ...
     def put(
         self,
         arrays: list[Any],
@@ -133,7 +154,12 @@ class _Puts:
         /,
     ) -> tuple[int, int] | None: ...
     def put_all(
-        self, stacked: bool, term: int, items: Iterator[Any], most: int, /
+        self,
+        stacked: bool,
+        term: int,
+        items: Iterator[Any],
+        most: int,
+        objects: CarriedObjects | None = None,
     ) -> tuple[int, bool, tuple[int, int] | None, Any]:
         """Items put; whether that was all; why not, and the one that was not put."""
 
@@ -145,6 +171,7 @@ class _Bound(_Puts):
     def fail(self) -> int: ...
     def term(self) -> int: ...
     def abandon(self, term: int, /) -> int: ...
+    def oldest_needed(self) -> int: ...
     def reset(self, epoch: int, skipped: int = 0) -> int: ...
     def draining(self, /) -> int: ...
     def open_ahead(self, epoch: int, /) -> int: ...
@@ -287,7 +314,11 @@ class DeviceBuffer(_Bound):
     def share_bytes(self) -> int:
         """The most bytes of a segment's ragged leaves, or an example's; 0: any."""
     def next_at(
-        self, addresses: list[int], stream: int, timeout_s: float | None, /
+        self,
+        addresses: list[int],
+        stream: int,
+        timeout_s: float | None,
+        records: list[int] | None = None,
     ) -> int: ...
     def next_rows(
         self,
@@ -297,7 +328,7 @@ class DeviceBuffer(_Bound):
         room: int,
         stream: int,
         timeout_s: float | None,
-        /,
+        records: list[int] | None = None,
     ) -> tuple[int, int, list[int], bool]: ...
     def before_replay(
         self, rows: list[int], stream: int, timeout_s: float | None, /

@@ -131,7 +131,8 @@ class EchoBuffer(Producing, Resumable, Uncopied):
     def _set_up(self, spec: Any, **arguments: Any) -> None:
         options = check_options(**arguments)
         self._assemble(spec, options, shared=self._shared, borrowed=self._borrowed)
-        structure = make_structure(self._output.spec.treespec)
+        treespec = self._output.spec.treespec
+        structure = make_structure(treespec, carries=self._carries)
         self._flatten_out, self._unflatten = structure.flatten, structure.unflatten
         self._full_length = (options.lead + self._output.spec.fields[0].shape)[0]
         if options.max_rows is not None:

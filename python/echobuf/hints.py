@@ -236,7 +236,7 @@ def kinds_of(value: Any) -> list[Kind]:
     return [(str(base.__module__).partition(".")[0], base.__name__) for base in bases]
 
 
-CARRIED = (
+FOREIGN = (
     "bfloat16",
     "float8_e4m3fn",
     "float8_e4m3fnuz",
@@ -265,7 +265,7 @@ def to_convert(dtype: np.dtype[Any]) -> str:
         return (
             "Give it the machine's byte order: `x.astype(x.dtype.newbyteorder('='))`."
         )
-    if dtype.name in CARRIED:
+    if dtype.name in FOREIGN:
         return (
             "Yield a tensor of torch's with this dtype, or convert it: "
             "`x.astype(np.float32)`."
@@ -316,7 +316,7 @@ def _of_tensor(tensor: Any) -> str:
 
 
 def _of_dtype(name: str) -> str:
-    if name in CARRIED:
+    if name in FOREIGN:
         return (
             f"{name} needs `echobuf.torch.EchoLoader` or `echobuf.jax.EchoLoader`; or "
             "convert it: `x.float()`."

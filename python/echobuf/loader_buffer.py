@@ -6,7 +6,11 @@ from typing import Any, NoReturn
 
 from echobuf import _core, state
 from echobuf.buffer import EchoBuffer
+from echobuf.ragged import BatchInfo
+from echobuf.spec import make_structure
 from echobuf.stats import Raw
+
+_INDEX = -len(BatchInfo._fields)
 
 
 class LoaderBuffer(EchoBuffer):
@@ -18,6 +22,8 @@ class LoaderBuffer(EchoBuffer):
             write. Where examples differ in length, workers have memory of their own in
             place of them.
         borrowed: slots that a server writes, in place of slots of its own.
+        carries: None in the spec stands for a leaf of items that is carried. Draws are
+            then `take` and `join` alone.
         arguments: as for `EchoBuffer`.
 
     Attributes:
@@ -30,10 +36,11 @@ class LoaderBuffer(EchoBuffer):
         functions: applied to whole batches, if `transform` has such; else None.
         arguments: those that the order of batches depends on, as in a state.
         termination: turns the core's codes into exceptions.
-        put_all: the core's, `(stacked, term, items, most)`: puts the items of an
-            iterator up to the first that needs conversion. It returns the number of
-            items put; True at the iterator's end; the code and the accepted examples
-            of a refused put, else None; the item that was not put, if any.
+        put_all: the core's, `(stacked, term, items, most, objects)`: puts the items of
+            an iterator up to the first that needs conversion; what they carry is added
+            to the objects. It returns the number of items put; True at the iterator's
+            end; the code and the accepted examples of a refused put, else None; the
+            item that was not put, if any.
     """
 
     def __init__(
@@ -42,9 +49,11 @@ class LoaderBuffer(EchoBuffer):
         *,
         shared: bool = False,
         borrowed: _core.BorrowedSlots | None = None,
+        carries: bool = False,
         **arguments: Any,
     ) -> None:
         self._shared, self._borrowed = shared, borrowed
+        self._carries = carries
         super().__init__(spec, **arguments)
         self.core, self.backend, self.functions = (
             self._core,
@@ -54,6 +63,12 @@ class LoaderBuffer(EchoBuffer):
         self.spec, self.output, self.options = self._spec, self._output, self._options
         self.arguments, self.termination = self._arguments, self._termination
         self.put_all = self._core.put_all
+        if carries:
+            self._join = make_structure(self.output.spec.treespec, carries=True).join
+            # Else they are the index of the `BatchInfo`, whose leaves come last.
+            on_device = self.options.device != "cpu"
+            self._ends_with_records = on_device or not self.options.with_info
+            self._backend.names_records = True
 
     @property
     def epoch(self) -> int:
@@ -104,6 +119,27 @@ class LoaderBuffer(EchoBuffer):
         if leaves != _core.TIMEOUT:
             self._termination.end_next(leaves)
         return None
+
+    def take(self, seconds: float | None) -> tuple[list[Any], list[int]] | None:
+        """Return the arrays of the next batch, and the numbers of its records.
+
+        None if none comes in time; it raises as `next_batch`. For `join`.
+        """
+        leaves = self._draws.next(seconds)
+        if isinstance(leaves, list):
+            records = leaves.pop() if self._ends_with_records else leaves[_INDEX]
+            return leaves, records if isinstance(records, list) else records.tolist()
+        if leaves != _core.TIMEOUT:
+            self._termination.end_next(leaves)
+        return None
+
+    def join(self, arrays: list[Any], carried: list[list[Any]]) -> Any:
+        """Return a batch of its arrays, and the objects of each leaf that is carried."""
+        return self._join(arrays, carried)
+
+    def oldest_needed(self) -> int:
+        """Return the number of the oldest record that batches to come need."""
+        return self._core.oldest_needed()
 
     # ---- epochs
 

@@ -122,6 +122,15 @@ class OptionTable:
         "epoch; what is set between epochs (a sampler's epoch) comes too late for "
         "them; and one epoch more is begun than is used.",
     )
+    carry = Option(
+        boolean,
+        "bool",
+        True,
+        has=("loaders",),
+        doc="leaves of examples that are no arrays (strings, None, any objects) come "
+        "back in batches as lists of the same objects, one an example. False refuses "
+        "such examples.",
+    )
     sampler = Option(
         anything("an iterable of ints, or None"),
         "Iterable[int] | None",

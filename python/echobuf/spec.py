@@ -13,12 +13,15 @@ from echobuf.errors import SpecError, message
 from echobuf.errors import show as show_value
 from echobuf.field import Field, is_ragged, why_not_storable
 from echobuf.trees import (
+    are_none,
     difference,
+    flatten_with_objects,
     flatten_with_paths,
     is_namedtuple,
     leaves_of,
     one_level,
     show,
+    unflatten_with_objects,
 )
 
 if TYPE_CHECKING:
@@ -248,7 +251,7 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
         )
     if isinstance(leaf, np.ndarray):
         array = np.asarray(leaf)  # of subclasses, the plain array
-    elif not _is_numeric(leaf):
+    elif not is_numeric(leaf):
         raise SpecError(
             f"`{name}` is of type {type(leaf).__name__}, not an array. "
             + (
@@ -265,7 +268,8 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
     return array
 
 
-def _is_numeric(leaf: Any) -> bool:
+def is_numeric(leaf: Any) -> bool:
+    """Return True for what NumPy makes an array of numbers of, but for its arrays."""
     if isinstance(leaf, bool | int | float | complex | np.generic):
         return True
     # The class is asked: where `__getattr__` is `__getitem__` an instance may raise.
@@ -344,23 +348,38 @@ def _is_list_of_numbers(node: Any) -> bool:
     return False
 
 
-def make_structure(treespec: optree.PyTreeSpec) -> _core.Structure:
-    """Return what takes trees of this structure apart, and puts them together."""
+def make_structure(
+    treespec: optree.PyTreeSpec, *, carries: bool = False
+) -> _core.Structure:
+    """Return what takes trees of this structure apart, and puts them together.
+
+    Args:
+        treespec: the structure.
+        carries: None in it stands for any object.
+    """
+    if not carries:
+        leaves = [False] * treespec.num_leaves
+        return _core.Structure(
+            _describe(treespec, "none"),
+            treespec.flatten_up_to,
+            treespec.unflatten,
+            leaves,
+        )
     return _core.Structure(
-        _describe(treespec),
-        treespec.flatten_up_to,
-        treespec.unflatten,
-        treespec.num_leaves,
+        _describe(treespec, "carried"),
+        lambda tree: flatten_with_objects(tree, treespec),
+        lambda leaves: unflatten_with_objects(leaves, treespec),
+        are_none(treespec),
     )
 
 
-def _describe(treespec: optree.PyTreeSpec) -> tuple[Any, ...] | None:
+def _describe(treespec: optree.PyTreeSpec, none: str) -> tuple[Any, ...] | None:
     """Return the nodes as the core takes them; None if some are only optree's."""
     if treespec.type is None:
         return ("leaf",)
     if treespec.type is type(None):
-        return ("none",)
-    children = tuple(_describe(child) for child in treespec.children())
+        return (none,)
+    children = tuple(_describe(child, none) for child in treespec.children())
     if None in children:
         return None
     if treespec.type is dict:

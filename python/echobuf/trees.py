@@ -110,6 +110,53 @@ def flatten_with_paths(
     return [accessor.codify("") for accessor in accessors], leaves, treespec
 
 
+# ---- structures in which None stands for a leaf that is carried, and is no array
+
+
+def is_none(node: Any) -> bool:
+    """Return True for None, which is a leaf where it is carried."""
+    return node is None
+
+
+def without(treespec: optree.PyTreeSpec, are_out: Iterable[bool]) -> optree.PyTreeSpec:
+    """Return a structure with None in place of the leaves that are taken out."""
+    import optree
+
+    left = iter(are_out)
+    none = optree.treespec_none(namespace=NAMESPACE)
+    return optree.treespec_transform(
+        treespec, None, lambda leaf: none if next(left) else leaf
+    )
+
+
+def flatten_with_objects(item: Any, treespec: optree.PyTreeSpec) -> list[Any]:
+    """Return the leaves of an item, and what is in it where the structure has None."""
+    if treespec.type in (None, type(None)):
+        return [item]
+    children = one_level(treespec).flatten_up_to(item)
+    parts = map(flatten_with_objects, children, treespec.children())
+    return [leaf for part in parts for leaf in part]
+
+
+def unflatten_with_objects(leaves: Iterable[Any], treespec: optree.PyTreeSpec) -> Any:
+    """Return the reverse of `flatten_with_objects`."""
+    return _unflatten(iter(leaves), treespec)
+
+
+def _unflatten(leaves: Iterator[Any], treespec: optree.PyTreeSpec) -> Any:
+    if treespec.type in (None, type(None)):
+        return next(leaves)
+    children = [_unflatten(leaves, child) for child in treespec.children()]
+    return one_level(treespec).unflatten(children)
+
+
+def are_none(treespec: optree.PyTreeSpec) -> list[bool]:
+    """Return, of leaves and of None in a structure, which are None."""
+    if treespec.type in (None, type(None)):
+        return [treespec.type is not None]
+    return [each for child in treespec.children() for each in are_none(child)]
+
+
 def is_namedtuple(treespec: optree.PyTreeSpec) -> bool:
     """Return True for a named tuple whose type is not registered as a node."""
     import optree
@@ -130,12 +177,21 @@ def paths_of_none(treespec: optree.PyTreeSpec, path: str = "") -> Iterator[str]:
 # ---- in words
 
 
-def difference(tree: Any, treespec: optree.PyTreeSpec, name: str) -> str:
-    """Return how the structure of an item is another one, in a sentence, or ""."""
+def difference(
+    tree: Any, treespec: optree.PyTreeSpec, name: str, *, carries: bool = False
+) -> str:
+    """Return how the structure of an item is another one, in a sentence, or "".
+
+    Args:
+        tree: the item.
+        treespec: the structure that it should have.
+        name: of the item.
+        carries: None in the structure stands for any object.
+    """
     import optree
 
     kind: Any = treespec.type
-    if kind is None:
+    if kind is None or (carries and kind is type(None)):
         return ""
     if type(tree) is not kind and not {type(tree), kind} <= _DICTS:
         return (
@@ -158,7 +214,9 @@ def difference(tree: Any, treespec: optree.PyTreeSpec, name: str) -> str:
     accessors = one_level(treespec).accessors()
     parts = zip(wanted, accessors, treespec.children(), strict=True)
     for entry, accessor, child in parts:
-        line = difference(found[entry], child, name + accessor.codify(""))
+        line = difference(
+            found[entry], child, name + accessor.codify(""), carries=carries
+        )
         if line:
             return line
     return ""

@@ -35,6 +35,7 @@ class HostBackend:
         next: returns the leaves of the next batch, or a code: a call of the core
             without Python in between.
         ragged_out: takes apart leaves of `out`, where some are ragged.
+        names_records: as of a `CudaBackend`; here a leaf of batches has them.
 
     Raises:
         CapacityError: the window does not fit `max_bytes`, or the memory.
@@ -47,6 +48,7 @@ class HostBackend:
         options: Options,
         core_options: _core.BufferOptions,
     ) -> None:
+        self.names_records = False
         self._options = options
         self._needs = core_options.needs()
         capacity.check_capacity(self._needs, options)

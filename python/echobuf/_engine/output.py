@@ -35,7 +35,6 @@ def add_info(output: OutputSpec) -> OutputSpec:
         echo=Field(shape, np.int32),
         version=Field(shape, np.int64),
     )
-    count = len(info)
     more = make_spec(info)
 
     def extended(spec: Spec) -> Spec:
@@ -48,6 +47,25 @@ def add_info(output: OutputSpec) -> OutputSpec:
             paths=(*paths, *(f"[1]{path}" for path in more.paths)),
         )
 
+    return _with_infos(output, len(info), extended)
+
+
+def add_records(output: OutputSpec) -> OutputSpec:
+    """Return the same with a leaf of the records' numbers, in no place of the tree."""
+    field = Field(output.spec.batch_axis, np.int64)
+
+    def extended(spec: Spec) -> Spec:
+        return dataclasses.replace(
+            spec, fields=(*spec.fields, field), paths=(*spec.paths, " (records)")
+        )
+
+    return _with_infos(output, 1, extended)
+
+
+def _with_infos(
+    output: OutputSpec, count: int, extended: Callable[[Spec], Spec]
+) -> OutputSpec:
+    """Return the same with so many leaves that tell of draws."""
     return dataclasses.replace(
         output,
         spec=extended(output.spec),

@@ -12,6 +12,7 @@ from echobuf._engine.backends import HostBackend, make_backend
 from echobuf._engine.output import (
     BatchFunctions,
     add_info,
+    add_records,
     check_partners,
     make_output_spec,
 )
@@ -48,6 +49,7 @@ class Parts:
     _backend: HostBackend | CudaBackend
     _core: AnyCore
     _functions: BatchFunctions | None = None
+    _carries = False  # None in the spec stands for what is no array
     _draws: Backend | BatchFunctions
     _termination: Termination
     _arguments: state.State
@@ -82,6 +84,8 @@ class Parts:
         ragged.check_output(self._spec, output, options)
         check_partners(output, options)
         self._output = add_info(output) if options.with_info else output
+        if self._carries and options.device == "cpu" and not options.with_info:
+            self._output = add_records(output)
         self._draws = self._backend = make_backend(
             self._spec,
             self._output,
@@ -96,7 +100,7 @@ class Parts:
             self._draws = self._functions = BatchFunctions(
                 self._backend, self._output.functions
             )
-        self._core.use(make_structure(self._spec.treespec))
+        self._core.use(make_structure(self._spec.treespec, carries=self._carries))
         self._arguments = state.arguments_of(
             options, describe(self._spec), output.chains, output.numbers
         )

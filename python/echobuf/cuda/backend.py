@@ -42,6 +42,7 @@ class CudaBackend:
     Attributes:
         core: the native buffer.
         ragged_out: takes apart leaves of `out`, where some are ragged.
+        names_records: the leaves of a batch end with a list of its records' numbers.
 
     Raises:
         DeviceError: the device cannot be used.
@@ -55,6 +56,7 @@ class CudaBackend:
         options: Options,
         core_options: _core.BufferOptions,
     ) -> None:
+        self.names_records = False
         self._options = options
         self._device = open_device(options.device)
         self._needs = _core.DeviceBuffer.needs(core_options)
@@ -160,21 +162,27 @@ class CudaBackend:
         handle = self._arrays.stream(stream)
         if self._rows is not None:
             return self._next_rows(self._rows, handle, timeout)
+        records: list[int] | None = [] if self.names_records else None
         leaves, addresses = self._allocate(self._arrays.empty, handle)
-        count = self._draw(addresses, handle, timeout)
+        count = self._draw(addresses, handle, timeout, records)
         if count < 0:
             return -count
         self._arrays.finish(leaves, leaves, count, handle)
         if count != self._full:
             leaves = [leaf[:count] for leaf in leaves]
-        return leaves if self._convert is None else self._convert(leaves, handle)
+        if self._convert is not None:
+            leaves = self._convert(leaves, handle)
+        return leaves if records is None else [*leaves, records]
 
     def _next_rows(
         self, of_batch: RowsArrays, stream: int, timeout: float | None
     ) -> list[Any] | int:
         memory, count = NO_MEMORY, 0
+        records: list[int] | None = [] if self.names_records else None
         while True:
-            code, count, rows = self._draw_rows(memory, count, stream, timeout)
+            code, count, rows = self._draw_rows(
+                memory, count, stream, timeout, records=records
+            )
             if code == 0:
                 break
             if code == _core.CAPTURING:
@@ -192,7 +200,8 @@ class CudaBackend:
         self._arrays.finish(arrays, arrays, count, stream)
         if self._convert is not None:
             arrays = self._convert(arrays, stream)
-        return of_batch.join(arrays)
+        leaves = of_batch.join(arrays)
+        return leaves if records is None else [*leaves, records]
 
     def next_into(self, leaves: list[Any], timeout: float | None, stream: Any) -> int:
         """Draw the next batch into the caller's arrays, or into a graph.
@@ -295,9 +304,15 @@ class CudaBackend:
         capturing: bool = self._ask(self._device.core.is_capturing, handle)
         return capturing
 
-    def _draw(self, addresses: list[int], stream: int, timeout: float | None) -> int:
+    def _draw(
+        self,
+        addresses: list[int],
+        stream: int,
+        timeout: float | None,
+        records: list[int] | None = None,
+    ) -> int:
         try:  # as _ask() does, in fewer steps: a draw takes but microseconds
-            return self.core.next_at(addresses, stream, timeout)
+            return self.core.next_at(addresses, stream, timeout, records)
         except _core.CudaError as error:
             raise device_error(self._device.name, error) from None
 
@@ -308,12 +323,13 @@ class CudaBackend:
         stream: int,
         timeout: float | None,
         out: Layout | None = None,
+        records: list[int] | None = None,
     ) -> tuple[int, int, list[int]]:
         """Return a code, and the records and the rows of the next batch."""
         room = 0 if out is None else out.room
         try:
             code, count, rows, captured = self.core.next_rows(
-                *memory, count, room, stream, timeout
+                *memory, count, room, stream, timeout, records
             )
         except _core.CudaError as error:
             raise device_error(self._device.name, error) from None

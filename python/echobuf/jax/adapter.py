@@ -134,7 +134,7 @@ def _read(leaf: Any) -> Any:
         return leaf
     name = str(leaf.dtype).removeprefix("torch.")
     is_plain = leaf.device.type == "cpu" and leaf.layout == torch.strided
-    if name not in hints.CARRIED or not is_plain:
+    if name not in hints.FOREIGN or not is_plain:
         return leaf
     carrier = torch.int16 if leaf.dtype.itemsize == 2 else torch.uint8
     bits = leaf.detach().contiguous().view(carrier).numpy()

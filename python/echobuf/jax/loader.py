@@ -67,6 +67,7 @@ class EchoLoader(_EchoLoader):
         batched: bool | None = None,
         length: int | None = None,
         overlap_epochs: bool = False,
+        carry: bool = True,
         sampler: Iterable[int] | None = None,
         num_workers: int = 0,
         in_order: bool = True,

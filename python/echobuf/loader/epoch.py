@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from echobuf import _core
+from echobuf._engine.carry import Carried
 from echobuf._engine.termination import upstream_failed
 from echobuf._engine.waits import needed_after
+from echobuf.arguments import check_timeout
 from echobuf.errors import (
     ClosedError,
     EchobufError,
@@ -89,6 +92,8 @@ class EpochFeed:
         # As the interpreter goes away its threads have ended, and modules are gone.
         if self.feeder is not None and not is_finalizing():
             self.feeder.stop()
+            if self.feeder.carried is not None:
+                self.feeder.carried.clear()
 
 
 class EpochIterator(Uncopied, Iterator[Any]):
@@ -122,6 +127,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         self._first: Callable[[EpochFeed], EpochFeed] | None = first
         self._finished: Callable[[], None] | None = finished
         self._overlap = overlap
+        self._carried: Carried | None = None  # the objects of its examples
         self._held: Any = None  # a batch drawn before Ctrl-C came
         self._wait: _DrawWait | None = None  # over draws with a timeout
         self._superseded = False
@@ -171,7 +177,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         try:
             batch = self._held
             if batch is None and timeout is None:
-                batch = buffer.next_within(slice_s())
+                batch = self._next_within(buffer, slice_s())
             if batch is None:
                 batch = self._draw_late(buffer, timeout)
         except StopIteration:
@@ -207,12 +213,14 @@ class EpochIterator(Uncopied, Iterator[Any]):
         if timeout is None:
             # Of this call alone: other threads may draw from this iterator, too.
             wait = None if run is None else _DrawWait(buffer, run, slice_s() or 0.0)
-            while (batch := buffer.next_within(slice_s())) is None:
+            while (batch := self._next_within(buffer, slice_s())) is None:
                 if wait is not None:
                     wait.tick()
             return batch
         try:
-            batch = buffer.next_batch(timeout=timeout)
+            batch = self._next_within(buffer, check_timeout(timeout))
+            if batch is None:
+                buffer.termination.end_next(_core.TIMEOUT)
         except TimeoutError:
             wait = self._wait
             if wait is None and run is not None:
@@ -222,6 +230,21 @@ class EpochIterator(Uncopied, Iterator[Any]):
             raise
         self._wait = None
         return batch
+
+    def _next_within(self, buffer: LoaderBuffer, seconds: float | None) -> Any:
+        """Return the next batch, with what it carries; None if none comes in time."""
+        carried = self._carried
+        if carried is None:
+            return buffer.next_within(seconds)
+        draw = carried.begin_draw()
+        try:
+            taken = buffer.take(seconds)
+            if taken is None:
+                return None
+            arrays, records = taken
+            return buffer.join(arrays, carried.columns(records))
+        finally:
+            carried.end_draw(draw, buffer.oldest_needed())
 
     def start(self) -> EpochFeed:
         """Return the epoch's feed, and note its buffer for the draws to come.
@@ -235,6 +258,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
             if self._first is not None:
                 run = self._run = self._first(self._run)
                 self._buffer = run.buffer
+                self._carried = None if run.feeder is None else run.feeder.carried
                 self.number = run.number
                 self._first = None
                 run.buffer = None  # it is this iterator's alone to keep

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from echobuf import _core
+from echobuf._engine.carry import Carried, Carrier, skip_objects
 from echobuf.errors import (
     CapacityError,
     ClosedError,
@@ -85,9 +86,11 @@ class Feeder(ABC):
     Attributes:
         stopped: set by `stop`; the thread then takes no further item.
         positions: completes the positions of the buffer in this epoch.
+        carried: the objects of the epoch's examples; None where none are carried.
     """
 
     positions = Positions()
+    carried: Carried | None = None
 
     def __init__(
         self, sink: Sink, thread: UpstreamThread, start: UpstreamStart, term: int
@@ -156,6 +159,9 @@ class ItemFeeder(Feeder):
         thread: of upstream.
         start: of upstream.
         stacked: items hold examples stacked on axis 0.
+        decode: finds the ragged leaves of a batch.
+        carrier: takes the leaves out of items that are no arrays; None without such.
+        first: the number of the first example that the buffer needs.
         read: brings an item into the form that the buffer takes.
         skipped: examples at the start that a resumed buffer does not need.
         snapshots: take upstream's state between items; None if it has none.
@@ -168,14 +174,24 @@ class ItemFeeder(Feeder):
         start: UpstreamStart,
         *,
         stacked: bool,
+        decode: Callable[[Any], Any] | None,
+        carrier: Carrier | None,
+        first: int,
         read: Callable[[Any], Any],
         skipped: int,
         snapshots: Snapshots | None,
     ) -> None:
         term = sink.term()
+        objects = None
+        if carrier is not None:
+            whole = bool(sink.spec.batch_axis)
+            self.carried = Carried(carrier, first, whole=whole)
+            objects = self.carried.core
         # Of items that the core takes as they are; no call of Python's in between.
-        self._put_all = functools.partial(sink.put_all, stacked, term)
+        self._put_all = functools.partial(sink.put_all, stacked, term, objects=objects)
         self._stacked = stacked
+        self._decode = decode
+        self._carrier = carrier
         self._read = read
         self._count = 0  # items that upstream has yielded
         self._skipped = skipped
@@ -213,6 +229,9 @@ class ItemFeeder(Feeder):
                 # A buffer that was left, or whose device is gone, says so itself.
                 with contextlib.suppress(ClosedError, DeviceError):
                     self._sink.fail(error)
+        finally:
+            if self.carried is not None and self.stopped.is_set():
+                self.carried.clear()
 
     def _note(self, fed: tuple[int, bool, tuple[int, int] | None, Any]) -> Any:
         """Note what the core has put.
@@ -246,14 +265,26 @@ class ItemFeeder(Feeder):
 
     def _feed(self, item: Any) -> None:
         self._count += 1
+        objects: list[Any] = []
         try:
+            if self._decode is not None:
+                item = self._decode(item)
+            if self._carrier is not None:
+                item, objects = self._carrier.split(item)
             item = self._read(item)
             if self._snapshots is not None:  # before what it yielded is served
                 self._snapshots.passed(length_of(item) if self._stacked else 1)
             if self._skipped:
+                length = length_of(item) if self._stacked else 1
                 item = self._skip(item)
                 if item is None:
                     return
+                if self._stacked:
+                    objects = skip_objects(objects, length, length_of(item))
+            if self.carried is not None:
+                are_many = self._stacked or self._sink.spec.batch_axis
+                count = length_of(item) if are_many else 1
+                self.carried.core.add(objects, count, self._stacked)
             self._sink.put_tree(item, self._stacked)
         except SpecError as error:
             raise ItemError(self._does_not_fit(error)) from error.__cause__

@@ -18,6 +18,7 @@ from echobuf.spec import about_lists, as_array, copy_leaf, first_arrays, shape_o
 from echobuf.trees import (
     flatten,
     flatten_with_paths,
+    is_none,
     leaves_of,
     map_leaves,
     paths_of_none,
@@ -59,7 +60,7 @@ class LookAhead(Iterator[Any]):
 
         An error of upstream's ends it, and is raised where the item would have been.
         """
-        self.first = map_leaves(copy_leaf, self.first)
+        self.first = map_leaves(copy_leaf, self.first, is_none)
         for _ in range(most):
             try:
                 item = next(self._items)
@@ -68,7 +69,7 @@ class LookAhead(Iterator[Any]):
             except Exception as error:
                 self._error = error
                 return
-            self._taken.append(map_leaves(copy_leaf, item))
+            self._taken.append(map_leaves(copy_leaf, item, is_none))
             yield self._taken[-1]
 
     def note(self, error: Exception) -> None:
@@ -290,7 +291,7 @@ class Adapter:
         """Return a function that converts items into the form that the buffer takes."""
         return _as_it_is
 
-    def carried(self) -> list[str | None]:
+    def foreign(self) -> list[str | None]:
         """Return of each leaf of items torch's name of its dtype, if NumPy lacks it.
 
         After `read_first`; the list may be empty.

@@ -82,6 +82,9 @@ class EchoLoader(DataLoaderLike):
             draining it. `iter(upstream)` and its first `next` then run inside a `next`
             of this epoch; what is set between epochs (a sampler's epoch) comes too late
             for them; and one epoch more is begun than is used.
+        carry: leaves of examples that are no arrays (strings, None, any objects) come
+            back in batches as lists of the same objects, one an example. False refuses
+            such examples.
         sampler: for a map-style `upstream` (`__getitem__`, `__len__`): the indices of
             an epoch's examples, in order, iterated anew in each epoch.
         num_workers: processes that make examples of a map-style `upstream` and write
@@ -158,6 +161,7 @@ class EchoLoader(DataLoaderLike):
         batched: bool | None = None,
         length: int | None = None,
         overlap_epochs: bool = False,
+        carry: bool = True,
         sampler: Iterable[int] | None = None,
         num_workers: int = 0,
         in_order: bool = True,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from echobuf import state
+from echobuf._engine.carry import Carrier, find_carrier
 from echobuf.arguments import BUFFER, check_factor, check_int
 from echobuf.errors import OptionError
 from echobuf.loader import items, source
@@ -55,6 +56,7 @@ class Plan:
         self._upstream = upstream
         self._make = make
         self.length: int | None = arguments["length"]
+        self._carry: bool = arguments["carry"]
         unit, batched = arguments["unit"], arguments["batched"]
         arguments = self.arguments = shared_of(arguments, BUFFER)
         request = RaggedRequest(arguments["ragged"])
@@ -129,6 +131,18 @@ class Plan:
             size = self.arguments["batch_size"]
         return find_batch_decoder(first, size, self.ragged.flags_of_batch(first))
 
+    def carrier(self, first: Any) -> Carrier | None:
+        """Return what takes leaves that are no arrays out of items like the first one.
+
+        Args:
+            first: the first item; of batches with ragged leaves, what the decoder
+                makes of it.
+        """
+        if not self._carry:
+            return None
+        ragged = self.ragged is not None
+        return find_carrier(first, batched=self.batched, ragged=ragged)
+
     def most_ahead(self) -> int:
         """Return how many items may be looked at before any are put: of a segment."""
         factor = self.options.factor
@@ -136,7 +150,12 @@ class Plan:
         return min(items.MOST_AHEAD, self.options.window // segments)
 
     def make_buffer(
-        self, first: Any, more: Iterator[Any], before: int | None = None
+        self,
+        first: Any,
+        more: Iterator[Any],
+        before: int | None = None,
+        *,
+        carries: bool = False,
     ) -> LoaderBuffer:
         """Return the buffer for items like the first one of upstream.
 
@@ -145,10 +164,11 @@ class Plan:
             more: the items after it, if leaves of examples may be ragged.
             before: the batch size in the state that upstream goes on from; the first
                 batch may then be the last one of its epoch. None at an epoch's start.
+            carries: None in it stands for a leaf that is carried.
         """
         self._first_batch.before = before
         spec = self._infer(first, more)
-        self._buffer = self._make(spec, **self.arguments)
+        self._buffer = self._make(spec, carries=carries, **self.arguments)
         self.options = self._buffer.options
         return self._buffer
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from echobuf._engine.carry import Carrier
 from echobuf.errors import OptionError
 from echobuf.loader import source
 from echobuf.loader.feeder import Feeder, ItemFeeder, Sink
@@ -35,6 +36,7 @@ class FeedRequest:
         stacked: items hold examples stacked on axis 0.
         snapshots: take upstream's state between items; None if it has none.
         batch_decoder: decodes batches with ragged leaves; None where none are.
+        carrier: takes leaves out of items that are no arrays; None without such.
         number: of the epoch.
         resume: the position that it goes on from; None: at its start.
         told: the epoch that `set_epoch` of upstream was told last; None if none was.
@@ -49,6 +51,12 @@ class FeedRequest:
     number: int = 0
     resume: State | None = None
     told: int | None = None
+    carrier: Carrier | None = None
+
+    @property
+    def first(self) -> int:
+        """The number of the first example that the buffer needs, as it counts them."""
+        return 0 if self.resume is None else int(self.resume["fresh_offset"])
 
 
 class Reader(ABC):
@@ -108,17 +116,18 @@ class ThreadReader(Reader):
 
     def feed(self, buffer: Sink, request: FeedRequest) -> Feeder:
         """Begin; the examples that are not needed are skipped."""
-        start, read = request.start, self._adapter.decoder()
+        start, decoder = request.start, request.batch_decoder
         if isinstance(start.items, LookAhead):
             start.first = start.items.first
-        if request.batch_decoder is not None:
-            read = request.batch_decoder.before(read)
         return ItemFeeder(
             buffer,
             request.thread,
             start,
             stacked=request.stacked,
-            read=read,
+            decode=None if decoder is None else decoder.wrap,
+            carrier=request.carrier,
+            first=request.first,
+            read=self._adapter.decoder(),
             skipped=request.needed - start.offset,
             snapshots=request.snapshots,
         )

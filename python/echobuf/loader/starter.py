@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from echobuf import state
+from echobuf._engine.carry import Carrier
 from echobuf.errors import (
     EchobufError,
     OptionError,
@@ -65,7 +66,9 @@ class EpochStarter:
         self.early: tuple[EpochFeed, UpstreamStart] | None = None
         self.buffer: LoaderBuffer | None = None
         self.positions = Positions()
-        self._batch_decoder: BatchDecoder | None = None  # from the first item on
+        # From the first item on, where it asks for them:
+        self._batch_decoder: BatchDecoder | None = None
+        self.carrier: Carrier | None = None
         self._is_warned = False
 
     def begin(self, number: int, resume: state.State | None) -> EpochFeed:
@@ -251,10 +254,15 @@ class EpochStarter:
             self._batch_decoder = self._plan.batch_decoder(first)
             if self._batch_decoder is not None:
                 first = self._batch_decoder.wrap(first)
+            self.carrier = self._plan.carrier(first)
+            if self.carrier is not None:
+                first = self.carrier.strip(first)
             if isinstance(start.items, LookAhead):
                 more = self._thread.iterate(
                     self.reader.look(start.items, self._plan.most_ahead())
                 )
+                if self.carrier is not None:
+                    more = map(self.carrier.strip, more)
             example = self._adapter.read_first(first)
             before = None
             if resume is not None and start.offset:
@@ -296,12 +304,13 @@ class EpochStarter:
     def _make_buffer(
         self, first: Any, more: Iterator[Any], before: int | None
     ) -> LoaderBuffer:
-        if not self._adapter.takes_none:
+        if not self._adapter.takes_none and self.carrier is None:
             refuse_none(first, "batch" if self._plan.batched else "example")
-        buffer = self._plan.make_buffer(first, more, before)
+        carries = self.carrier is not None
+        buffer = self._plan.make_buffer(first, more, before, carries=carries)
         try:
             self._adapter.fit(buffer)
-            buffer.core.carry(self._adapter.carried())
+            buffer.core.take_foreign(self._adapter.foreign())
         except EchobufError:
             buffer.release()  # though the error may keep hold of it
             raise
@@ -348,6 +357,7 @@ class EpochStarter:
                     number,
                     resume,
                     self._upstream.epochs.number,
+                    self.carrier,
                 ),
             )
         return EpochFeed(number, resume, buffer, feeder, reader=self.reader)

@@ -126,7 +126,7 @@ class ExampleSpec:
 
     tree: Any  # pytree with a `Field` for each leaf
     # For each leaf the name of a torch dtype that NumPy lacks, or None
-    carried: tuple[str | None, ...]
+    foreign: tuple[str | None, ...]
 
     @property
     def spec(self) -> Spec:
@@ -144,7 +144,7 @@ class ExampleSpec:
         fields, treespec = flatten(self.tree, is_leaf=_is_field)
         return treespec.unflatten(
             _zeros(field, length, name)
-            for field, name in zip(fields, self.carried, strict=True)
+            for field, name in zip(fields, self.foreign, strict=True)
         )
 
 
@@ -158,8 +158,8 @@ def read_spec(
     """
     adapter = _adapter_for(item)
     tree = infer(adapter.read_first(item if boxed is None else boxed))
-    carried = adapter.carried() or [None] * len(make_spec(tree).fields)
-    return ExampleSpec(tree, tuple(carried)), adapter
+    foreign = adapter.foreign() or [None] * len(make_spec(tree).fields)
+    return ExampleSpec(tree, tuple(foreign)), adapter
 
 
 def fixed_tree(first: Any, *, batched: bool) -> Any:
@@ -180,13 +180,13 @@ def _adapter_for(item: Any) -> Adapter:
     return TorchAdapter()
 
 
-def _zeros(field: Field, length: int, carried: str | None) -> Any:
+def _zeros(field: Field, length: int, foreign: str | None) -> Any:
     shape = [length if extent is None else extent for extent in field.shape]
-    if carried is None:
+    if foreign is None:
         return np.zeros(shape, field.dtype)
     import torch
 
-    return torch.zeros(shape, dtype=getattr(torch, carried.removeprefix("torch.")))
+    return torch.zeros(shape, dtype=getattr(torch, foreign.removeprefix("torch.")))
 
 
 def _is_field(node: Any) -> bool:

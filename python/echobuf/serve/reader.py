@@ -149,7 +149,9 @@ class ServerReader(Reader):
             f"{status.rate:.3g} fresh examples/s{behind}"
         )
 
-    def make_buffer(self, spec: Any, **arguments: Any) -> LoaderBuffer:
+    def make_buffer(
+        self, spec: Any, *, carries: bool = False, **arguments: Any
+    ) -> LoaderBuffer:
         """Make a buffer over the server's slots."""
         assert self._epoch is not None
         most = self._connection.info.window
@@ -173,7 +175,9 @@ class ServerReader(Reader):
             )
         except (RuntimeError, MemoryError) as error:
             raise unopened_error(self._connection.name, error) from error
-        self._buffer = LoaderBuffer(spec, borrowed=borrowed, **arguments)
+        self._buffer = LoaderBuffer(
+            spec, borrowed=borrowed, carries=carries, **arguments
+        )
         self._buffer.termination.cut_off = self._connection.cut_off_error
         self._connection.buffer = weakref.ref(self._buffer)
         self._reader = self._make_reader(self._buffer, arguments["window"])

@@ -50,7 +50,7 @@ class SharedRing:
         self.core = self._core = core
         self.spec = spec.spec
         core.use(make_structure(self.spec.treespec))
-        core.carry(list(spec.carried))
+        core.take_foreign(list(spec.foreign))
         self.options = options
         self.backend = self  # for worker processes
         self.put_all = core.put_all

@@ -39,7 +39,7 @@ _CARRIERS = {
 
 
 def drawn_dtypes(
-    output: OutputSpec, carried: list[torch.dtype | None]
+    output: OutputSpec, foreign: list[torch.dtype | None]
 ) -> list[torch.dtype | None]:
     """Return of each leaf of batches its dtype, if NumPy lacks it, else None."""
     dtypes = []
@@ -53,7 +53,7 @@ def drawn_dtypes(
     ):
         mask = rows is not None and rows.mask
         is_info = source == _core.NO_FIELD
-        whole = None if mask or is_info else carried[source]
+        whole = None if mask or is_info else foreign[source]
         computed = plan is not None or (rows is not None and rows.computes)
         if computed and whole is not None:
             raise SpecError(
@@ -120,7 +120,7 @@ def _drawn_dtype(field: Field) -> torch.dtype | None:
     return torch.bfloat16 if field.dtype.name == "bfloat16" else None
 
 
-def carried_dtype(leaf: Any) -> torch.dtype | None:
+def foreign_dtype(leaf: Any) -> torch.dtype | None:
     """Return the dtype of a tensor that NumPy lacks."""
     if isinstance(leaf, RaggedLeaf):
         leaf = leaf.sample()
@@ -176,7 +176,7 @@ def _is_other(leaf: Any, dtype: torch.dtype | None) -> bool:
     """
     if isinstance(leaf, torch.Tensor) and dtype is not None:
         return leaf.dtype is not dtype
-    return carried_dtype(leaf) is not (dtype if dtype in _CARRIERS else None)
+    return foreign_dtype(leaf) is not (dtype if dtype in _CARRIERS else None)
 
 
 def _to_array(leaf: Any, name: str) -> Any:
@@ -242,10 +242,10 @@ class TorchAdapter(Adapter):
         """Return the first item as arrays, and keep its structure for the rest."""
         self.learn(item)
         self._paths, leaves, self._treespec = flatten_with_paths(item)
-        self._dtypes = [carried_dtype(leaf) for leaf in leaves]
+        self._dtypes = [foreign_dtype(leaf) for leaf in leaves]
         self._first_dtypes = [
-            leaf.dtype if isinstance(leaf, torch.Tensor) else carried
-            for leaf, carried in zip(leaves, self._dtypes, strict=True)
+            leaf.dtype if isinstance(leaf, torch.Tensor) else foreign
+            for leaf, foreign in zip(leaves, self._dtypes, strict=True)
         ]
         try:
             return self.decoder()(item)
@@ -259,7 +259,7 @@ class TorchAdapter(Adapter):
             read_item, self._treespec, self._first_dtypes, self._paths
         )
 
-    def carried(self) -> list[str | None]:
+    def foreign(self) -> list[str | None]:
         """Return of each leaf of items the name of its dtype, if NumPy lacks it."""
         return [
             None if dtype is None else str(dtype).removeprefix("torch.")

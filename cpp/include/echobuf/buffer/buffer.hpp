@@ -267,6 +267,10 @@ class BasicBuffer {
     return point;
   }
 
+  /// The oldest fresh example of the epoch that batches after those handed out need:
+  /// what is kept beside an older one may go.
+  std::uint64_t oldest_needed() { return accounting_.oldest_needed(); }
+
   BufferStats stats() {
     // First: what is put meanwhile would be resident, and not yet fresh.
     const std::uint64_t tail = ring_.tail();

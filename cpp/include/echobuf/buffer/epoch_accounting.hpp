@@ -86,6 +86,12 @@ class EpochAccounting {
     return stats;
   }
 
+  /// The oldest fresh example that the batches to come need.
+  std::uint64_t oldest_needed() {
+    std::lock_guard lock(mutex_);
+    return oldest_record(handed_);
+  }
+
   /// Draws since the epoch began, or went on from a checkpoint.
   std::uint64_t draws_here() {
     std::lock_guard lock(mutex_);

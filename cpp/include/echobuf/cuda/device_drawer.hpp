@@ -86,9 +86,9 @@ class DeviceDrawer final : public Planner<StagedRing> {
   void restore(const Epoch& epoch, const Sweep& sweep) override {
     move_to(epoch, sweep);
     if (rows_)
-      rows_->forget_apart();
+      forget_apart(*rows_);
     else
-      fixed_->forget_apart();
+      forget_apart(*fixed_);
   }
 
  private:
@@ -112,7 +112,11 @@ class DeviceDrawer final : public Planner<StagedRing> {
     draw.find(planned());
     if (!draw.fits(to)) return Outcome::kResize;
     draw.draw(to);
-    draw.forget_apart();
+    if (to.records) {
+      *to.records = apart_records_;
+      list_records(*to.records);
+    }
+    forget_apart(draw);
     go_on(false);
     return outcome;
   }
@@ -139,7 +143,7 @@ class DeviceDrawer final : public Planner<StagedRing> {
     finish_replay([](StreamHandle) {});
     draw.send(stream);
     replay_.expect(stream);
-    draw.forget_apart();
+    forget_apart(draw);
     go_ahead(false);
     return outcome;
   }
@@ -154,8 +158,15 @@ class DeviceDrawer final : public Planner<StagedRing> {
     if (planned().records > 0) {
       draw.find(planned());
       draw.set_apart(stream);
+      list_records(apart_records_);
     }
     go_on(true);
+  }
+
+  template <class Draw>
+  void forget_apart(Draw& draw) {
+    draw.forget_apart();
+    apart_records_.clear();
   }
 
   /// Ends the replay before: a graph that is launched without another before_replay()
@@ -173,7 +184,8 @@ class DeviceDrawer final : public Planner<StagedRing> {
   DrawOrder& order_;
   std::optional<DeviceDraw> fixed_;  // or, where records have rows,
   std::optional<RowsDraw> rows_;
-  Replay replay_;  // goes first: it waits
+  std::vector<std::int64_t> apart_records_;  // see Target::records
+  Replay replay_;                            // goes first: it waits
 };
 
 }  // namespace echobuf::cuda

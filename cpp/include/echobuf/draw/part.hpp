@@ -19,6 +19,8 @@ struct Target {
   std::byte* const* leaves;
   std::uint64_t count = 0;  // examples
   void* stream = nullptr;   // on a device: where the batch is to be valid
+  // On a device: gets the numbers, among the epoch's fresh examples, of its records.
+  std::vector<std::int64_t>* records = nullptr;
 };
 
 /// The same where records differ in length: the caller brings memory for a batch, which
@@ -45,6 +47,7 @@ struct RowsTarget {
   std::uint64_t room = 0;  // records that there is room for, and then `rows` are at
                            // least those of the batch: what it leaves is padded
   bool captured = false;   // after a call: it is drawn when a graph is launched
+  std::vector<std::int64_t>* records = nullptr;  // see Target
 };
 
 /// Draws `offset` ... `offset` + `count` - 1 of a pass over the records at `window`.

@@ -100,6 +100,20 @@ class Planner : public PassCursor<Ring> {
   /// Those that were.
   std::uint64_t apart_count() const { return partial_count_; }
 
+  /// Appends the numbers, among the epoch's fresh examples, of the records planned.
+  void list_records(std::vector<std::int64_t>& to) const {
+    for (const PassPart& part : plan_.parts) {
+      for (std::uint64_t done = 0; done < part.count;) {
+        std::uint32_t places[kChunk];
+        const std::uint64_t some = std::min(kChunk, part.count - done);
+        part.places(part.offset + done, some, places);
+        for (std::uint64_t i = 0; i < some; ++i)
+          to.push_back(static_cast<std::int64_t>(part.record + places[i]));
+        done += some;
+      }
+    }
+  }
+
   /// The plan was carried out; `apart`: its records are the first of the next one.
   void go_on(bool apart) {
     go_ahead(apart);

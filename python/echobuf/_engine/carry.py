@@ -1,0 +1,255 @@
+"""Leaves of items that are no arrays: which they are, and the table that has them."""
+
+from __future__ import annotations
+
+import itertools
+import numbers
+import operator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from echobuf import _core, hints
+from echobuf._engine.ragged_forms import RaggedLeaf, is_arrow, is_nested
+from echobuf.errors import SpecError
+from echobuf.ragged import Packed, Padded, Ragged
+from echobuf.spec import is_numeric, make_structure, shape_of
+from echobuf.trees import (
+    StandIns,
+    difference,
+    flatten,
+    flatten_with_paths,
+    is_none,
+    stand_for,
+    without,
+)
+
+if TYPE_CHECKING:
+    import optree
+
+_OF_OBJECTS = "OUST"  # kinds of NumPy's dtypes: objects and texts
+
+
+def is_object(leaf: Any, *, ragged: bool) -> bool:
+    """Return True for a leaf that is no array, and so is carried.
+
+    Args:
+        leaf: of an example, or of a batch.
+        ragged: bytes, and leaves of several lengths, are arrays.
+    """
+    if leaf is None or isinstance(leaf, str):
+        return True
+    if isinstance(leaf, bytes | bytearray):
+        return not ragged
+    if isinstance(leaf, np.ndarray):
+        return leaf.dtype.kind in _OF_OBJECTS and not _holds_arrays(leaf)
+    if hints.of_columns(leaf):
+        return True
+    if isinstance(leaf, numbers.Number) or is_numeric(leaf):
+        return False
+    if isinstance(leaf, memoryview) or is_nested(leaf) or is_arrow(leaf):
+        return not ragged
+    return not isinstance(leaf, Ragged | Padded | Packed | RaggedLeaf)
+
+
+def _holds_arrays(leaf: np.ndarray[Any, Any]) -> bool:
+    """Return True for an array of arrays, which is one leaf of several lengths."""
+    return leaf.size > 0 and bool(shape_of(leaf.flat[0]))
+
+
+def is_column(node: Any, count: int | None, *, ragged: bool) -> bool:
+    """Return True for a list or a tuple in a batch that is one leaf, of objects.
+
+    Args:
+        node: of a batch.
+        count: of examples in the batch; None where it is not known. A list of so many
+            containers is a leaf, too.
+        ragged: as for `is_object`.
+    """
+    if type(node) not in (list, tuple):
+        return False
+    leaves, structure = flatten(node, is_none)
+    if not all(child.is_leaf() for child in structure.children()) and (
+        len(node) != count
+    ):
+        return False
+    are_objects = [is_object(leaf, ragged=ragged) for leaf in leaves]
+    arrays = itertools.compress(leaves, map(operator.not_, are_objects))
+    return any(are_objects) and not any(map(shape_of, arrays))
+
+
+class Carrier:
+    """Takes the leaves that are no arrays out of items like the first one.
+
+    Args:
+        first: the first item.
+        batched: it is a batch, where a list with an object for each example is a leaf.
+        ragged: as for `is_object`.
+
+    Attributes:
+        treespec: the structure of items, with None for each leaf that is carried.
+        kinds: types that are no arrays, as they are seen.
+        count: the number of leaves that are carried.
+    """
+
+    def __init__(self, first: Any, *, batched: bool, ragged: bool) -> None:
+        self._batched, self._ragged = batched, ragged
+        count = _count(first, ragged=ragged) if batched else None
+
+        def is_leaf(node: Any) -> bool:
+            return node is None or (batched and is_column(node, count, ragged=ragged))
+
+        paths, leaves, self._whole = flatten_with_paths(first, is_leaf)
+        is_carried = [is_leaf(x) or is_object(x, ragged=ragged) for x in leaves]
+        self.treespec = without(self._whole, is_carried)
+        self._is_carried = is_carried
+        self._paths = [*itertools.compress(paths, is_carried)]
+        self._structure = make_structure(self.treespec, carries=True)
+        self.kinds: set[type] = set()
+        self.count = sum(is_carried)
+
+    def split(self, item: Any) -> tuple[Any, list[Any]]:
+        """Return an item with None for each leaf that is carried; and these.
+
+        Raises:
+            SpecError: it has another structure than the first one, or an array where
+                that has an object.
+        """
+        arrays, objects = self._take_apart(item)
+        for path, leaf in zip(self._paths, objects, strict=True):
+            self._check(leaf, path)
+        return stand_for(self.treespec, arrays), objects
+
+    def strip(self, item: Any) -> Any:
+        """Return the first part of `split`."""
+        return self.split(item)[0]
+
+    def _take_apart(self, item: Any) -> tuple[list[Any], list[Any]]:
+        if isinstance(item, StandIns) and item.treespec == self._whole:
+            arrays = itertools.compress(item.leaves, map(operator.not_, self._is_carried))
+            return [*arrays], [*itertools.compress(item.leaves, self._is_carried)]
+        parts = self._structure.take_apart(item)
+        if parts is None:
+            what = self._what
+            why = difference(item, self.treespec, what, carries=True)
+            raise SpecError(
+                f"`{what}` has another structure than the first one. {why}".rstrip()
+            )
+        return parts
+
+    @property
+    def _what(self) -> str:
+        return "batch" if self._batched else "example"
+
+    def _check(self, leaf: Any, path: str) -> None:
+        leaves = leaf if self._batched and type(leaf) in (list, tuple) else [leaf]
+        for each in leaves:
+            is_number = leaves is leaf and not shape_of(each)
+            if not is_number and not is_object(each, ragged=self._ragged):
+                raise SpecError(
+                    f"`{self._what}{path}` is an array ({type(each).__name__}), where "
+                    "the first one has an object: a leaf is one or the other in all of "
+                    "them. Make an object of it here, or an array there (a number such "
+                    "as -1 or `np.nan` in place of None)."
+                )
+            if _is_decided(each):
+                self.kinds.add(type(each))
+
+
+def _count(batch: Any, *, ragged: bool) -> int | None:
+    """Return the number of examples in a batch, as its first array has them."""
+    leaves, _ = flatten(batch, is_none)
+    for leaf in leaves:
+        if isinstance(leaf, RaggedLeaf):
+            return len(leaf)
+        shape = shape_of(leaf)
+        if shape and not is_object(leaf, ragged=ragged):
+            return int(shape[0])
+    return None
+
+
+def skip_objects(leaves: list[Any], count: int, left: int) -> list[Any]:
+    """Return the carried leaves of a batch of `count` for the last `left` examples."""
+    return [
+        leaf[count - left :]
+        if type(leaf) in (list, tuple) and len(leaf) == count
+        else leaf
+        for leaf in leaves
+    ]
+
+
+def _is_decided(leaf: Any) -> bool:
+    """Return True if all instances of a type are objects, or numbers in lists."""
+    if isinstance(leaf, np.ndarray):
+        return False
+    try:
+        memoryview(leaf)
+    except TypeError:
+        return True
+    return False
+
+
+def find_carrier(first: Any, *, batched: bool, ragged: bool) -> Carrier | None:
+    """Return what takes the leaves that are no arrays out of items like the first.
+
+    None where there are no such leaves, or no others: then there is nothing to store.
+    """
+    carrier = Carrier(first, batched=batched, ragged=ragged)
+    is_used = carrier.count > 0 and carrier.treespec.num_leaves > 0
+    return carrier if is_used else None
+
+
+class Carried:
+    """The objects of an epoch's examples, while their records are in the window.
+
+    Feeders add them, in the order in which examples are put; draws take them by the
+    numbers of the examples, and forget those whose records have left the window.
+
+    Args:
+        carrier: takes them out of items.
+        first: the number of the example that is put first.
+        whole: examples are whole batches, and objects lists of theirs.
+
+    Attributes:
+        core: adds them to the table.
+    """
+
+    def __init__(self, carrier: Carrier, first: int, *, whole: bool) -> None:
+        self._objects: dict[int, Any] = {}
+        self._whole = whole
+        self._count = carrier.count
+        self._oldest = first
+        # Of threads that draw: what was the oldest when they began.
+        self._drawing: dict[object, int] = {}
+        self.core = _core.CarriedObjects(self._objects, carrier.kinds, first, whole)
+
+    def begin_draw(self) -> object:
+        """Keep all objects until `end_draw` is called with what this returns."""
+        draw = object()
+        self._drawing[draw] = self._oldest
+        return draw
+
+    def end_draw(self, draw: object, oldest: int) -> None:
+        """Forget the objects of examples before `oldest` that no other draw needs."""
+        del self._drawing[draw]
+        oldest = min([oldest, *self._drawing.copy().values()])
+        first, self._oldest = self._oldest, max(oldest, self._oldest)
+        for number in range(first, oldest):
+            self._objects.pop(number, None)
+
+    def columns(self, numbers: Iterable[int]) -> list[list[Any]]:
+        """Return, of each leaf, the objects of examples.
+
+        Args:
+            numbers: of the examples of a batch, in order; of a whole batch, one.
+        """
+        rows = [*map(self._objects.__getitem__, numbers)]
+        if self._whole:
+            leaves = rows[:1] if self._count == 1 else rows[0]
+            return [[*leaf] for leaf in leaves]
+        return [rows] if self._count == 1 else [[*column] for column in zip(*rows)]
+
+    def clear(self) -> None:
+        """Forget all: nothing more is drawn of the epoch."""
+        self._objects.clear()
