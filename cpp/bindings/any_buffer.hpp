@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "carried.hpp"
 #include "echobuf/shared/record_sink.hpp"
 #include "structure.hpp"
 
@@ -30,7 +29,7 @@ class AnyPuts {
                          std::optional<double> timeout_s,
                          const py::object& version) = 0;
   virtual py::tuple put_all(bool stacked, std::uint64_t term, const py::object& items,
-                            std::uint64_t most, CarriedObjects* objects) = 0;
+                            std::uint64_t most, const py::object& carried) = 0;
   /// For who works on it beside Python. Throws std::invalid_argument once it was
   /// released.
   virtual std::unique_ptr<RecordSink> sink() const = 0;

@@ -16,6 +16,7 @@
 #include "any_buffer.hpp"
 #include "carried.hpp"
 #include "checkpoint_dict.hpp"
+#include "direct.hpp"
 #include "echobuf/buffer/buffer.hpp"
 #include "gil.hpp"
 #include "gil_yield.hpp"
@@ -75,37 +76,42 @@ class BoundBuffer : public Methods {
   py::object put_tree(const py::object& tree, bool stacked,
                       std::optional<double> timeout_s,
                       std::optional<std::uint64_t> term = std::nullopt,
-                      py::handle version = Py_None, CarriedObjects* objects = nullptr) {
+                      py::handle version = Py_None) {
     const std::shared_ptr<Core> buffer = hold();
     if (const int refused = refuse(buffer)) return py::make_tuple(refused, 0);
     HeldLeaves arrays;  // the last to go
-    HeldLeaves carried;
     Sources sources;
-    if (!structure_->flatten(tree.ptr(), arrays, carried) ||
-        leaves_.bind(arrays.data(), Form::kYielded, stacked, sources))
-      return py::make_tuple(kMismatch, 0);
-    if (objects && !objects->add(carried, stacked ? sources.n : sources.rows, stacked))
+    if (!bind_tree(tree, stacked, Py_None, arrays, sources))
       return py::make_tuple(kMismatch, 0);
     return put_bound(*buffer, term.value_or(buffer->term()), sources, timeout_s,
                      version);
   }
 
   /// Puts what an iterator yields into a term, as it comes: each with put_tree(), at
-  /// most `most`. What they carry is added to `objects`, if there are such. Returns how
-  /// many were put; whether the iterator has ended; and, of an item that was not put,
-  /// what put_tree() has returned, and the item. Throws what the iterator does.
+  /// most `most`. What they carry is added to the object that `carried` refers to
+  /// weakly, if it is not None: a put that waits holds no object. Returns how many were
+  /// put; whether the iterator has ended; and, of an item that was not put, what
+  /// put_tree() has returned, and the item, if that must be looked at. Throws what the
+  /// iterator does.
   py::tuple put_all(bool stacked, std::uint64_t term, const py::object& items,
-                    std::uint64_t most, CarriedObjects* objects) {
+                    std::uint64_t most, const py::object& carried) {
     GilYield gil;
     for (std::uint64_t count = 0; count < most; ++count) {
-      const auto item =
-          py::reinterpret_steal<py::object>(next_of_upstream(items.ptr()));
+      auto item = py::reinterpret_steal<py::object>(next_of_upstream(items.ptr()));
       if (!item) {
         if (PyErr_Occurred()) throw py::error_already_set();
         return py::make_tuple(count, true, py::none(), py::none());
       }
+      const std::shared_ptr<Core> buffer = hold();
+      if (const int refused = refuse(buffer))
+        return py::make_tuple(count, false, py::make_tuple(refused, 0), py::none());
+      HeldLeaves arrays;
+      Sources sources;
+      if (!bind_tree(item, stacked, carried, arrays, sources))
+        return py::make_tuple(count, false, py::make_tuple(kMismatch, 0), item);
+      if (!carried.is_none()) item = py::none();
       const py::object outcome =
-          put_tree(item, stacked, std::nullopt, term, Py_None, objects);
+          put_bound(*buffer, term, sources, std::nullopt, Py_None);
       if (!outcome.is_none()) return py::make_tuple(count, false, outcome, item);
       if (!gil.yield()) throw py::error_already_set();
     }
@@ -262,6 +268,19 @@ class BoundBuffer : public Methods {
   const Leaves output_;
 
  private:
+  /// Finds the arrays of a tree, and adds what it carries to the object that `carried`
+  /// refers to. False if Python must look at it.
+  bool bind_tree(const py::object& tree, bool stacked, py::handle carried,
+                 HeldLeaves& arrays, Sources& sources) {
+    HeldLeaves objects;
+    if (!structure_->flatten(tree.ptr(), arrays, objects)) return false;
+    if (leaves_.bind(arrays.data(), Form::kYielded, stacked, sources)) return false;
+    if (carried.is_none()) return true;
+    const py::object table = referent(carried.ptr());
+    return !table || self_of<CarriedObjects>(table.ptr())
+                         .add(objects, stacked ? sources.n : sources.rows, stacked);
+  }
+
   /// Of so many examples; none where there is another number of them.
   static std::optional<std::vector<std::int64_t>> versions_of(py::handle version,
                                                               std::uint64_t n) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "carried.hpp"
 #include "host_buffer.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
@@ -15,6 +16,32 @@ using echobuf::python::ExportedLeaf;
 using echobuf::python::HeldLeaves;
 using echobuf::python::HostBuffer;
 using echobuf::python::Structure;
+
+namespace {
+
+/// Of an object that is being made, nothing yet.
+CarriedObjects* carried_of(PyObject* self) {
+  const py::detail::value_and_holder made =
+      reinterpret_cast<py::detail::instance*>(self)->get_value_and_holder();
+  return made.holder_constructed() ? made.value_ptr<CarriedObjects>() : nullptr;
+}
+
+/// Lets Python's collector see the objects of a CarriedObjects.
+void collected(PyHeapTypeObject* heap_type) {
+  PyTypeObject& type = heap_type->ht_type;
+  type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+  type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (const CarriedObjects* objects = carried_of(self)) Py_VISIT(objects->table());
+    return 0;
+  };
+  type.tp_clear = [](PyObject* self) {
+    if (CarriedObjects* objects = carried_of(self)) objects->clear();
+    return 0;
+  };
+}
+
+}  // namespace
 
 void register_buffer(py::module_& m) {
   using echobuf::Status;
@@ -42,9 +69,9 @@ void register_buffer(py::module_& m) {
            });
   echobuf::python::add_trees<Structure>(structure);
 
-  py::class_<CarriedObjects>(m, "CarriedObjects")
-      .def(py::init<py::dict, py::object, std::uint64_t, bool>(), py::arg("objects"),
-           py::arg("kinds"), py::arg("next"), py::arg("whole"))
+  py::class_<CarriedObjects>(m, "CarriedObjects", py::custom_type_setup(collected))
+      .def(py::init<py::set, std::size_t, std::uint64_t, bool>(), py::arg("kinds"),
+           py::arg("leaves"), py::arg("next"), py::arg("whole"))
       .def("add",
            [](CarriedObjects& objects, const py::list& leaves, std::uint64_t n,
               bool stacked) {
@@ -52,6 +79,10 @@ void register_buffer(py::module_& m) {
              for (const py::handle& leaf : leaves) held.add(leaf.ptr());
              objects.add_known(held, n, stacked);
            })
+      .def("take", &CarriedObjects::take)
+      .def("forget", &CarriedObjects::forget)
+      .def("clear", &CarriedObjects::clear)
+      .def("__len__", &CarriedObjects::size)
       .def_property_readonly("next", &CarriedObjects::next);
 
   py::class_<ExportedLeaf>(m, "ExportedLeaf")

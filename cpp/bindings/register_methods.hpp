@@ -17,7 +17,7 @@ inline void register_any_buffer(py::module_& m) {
       .def("put", &AnyPuts::put, py::arg("arrays"), py::arg("stacked"),
            py::arg("timeout_s"), py::arg("version") = py::none())
       .def("put_all", &AnyPuts::put_all, py::arg("stacked"), py::arg("term"),
-           py::arg("items"), py::arg("most"), py::arg("objects") = py::none());
+           py::arg("items"), py::arg("most"), py::arg("carried") = py::none());
   py::class_<AnyBuffer, AnyPuts>(m, "_Bound")
       .def("close", &AnyBuffer::close)
       .def("fail", &AnyBuffer::fail)

@@ -1,5 +1,6 @@
 """The native core; private. Codes that calls return are named by the constants."""
 
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -115,22 +116,27 @@ class Structure:
     def join(self, arrays: list[Any], carried: list[Any], /) -> Any: ...
 
 class CarriedObjects:
-    """Leaves that are no arrays, by the number of their example, as puts add them.
+    """Leaves that are no arrays, by the number of their example.
 
     Args:
-        objects: gets them; of one leaf as it is, of several in a tuple.
         kinds: types that are no arrays, beside those that are known to be none.
+        leaves: of an example.
         next: the number of the example that is put next.
-        whole: examples are whole batches.
+        whole: examples are whole batches, and their objects lists.
     """
 
     def __init__(
-        self, objects: dict[int, Any], kinds: set[type], next: int, whole: bool
+        self, kinds: set[type], leaves: int, next: int, whole: bool
     ) -> None: ...
-    def add(self, leaves: list[Any], n: int, stacked: bool, /) -> None:
-        """Add the leaves of `n` examples, of a whole batch of `n`, or of one."""
     @property
     def next(self) -> int: ...
+    def __len__(self) -> int: ...
+    def add(self, leaves: list[Any], n: int, stacked: bool, /) -> None:
+        """Add the leaves of `n` examples, of a whole batch of `n`, or of one."""
+    def take(self, numbers: Any, /) -> list[list[Any]]:
+        """Return a list for each leaf."""
+    def forget(self, oldest: int, /) -> None: ...
+    def clear(self) -> None: ...
 
 class _Puts:
     """A target of examples that are put."""
@@ -159,7 +165,7 @@ class _Puts:
         term: int,
         items: Iterator[Any],
         most: int,
-        objects: CarriedObjects | None = None,
+        carried: weakref.ref[CarriedObjects] | None = None,
     ) -> tuple[int, bool, tuple[int, int] | None, Any]:
         """Items put; whether that was all; why not, and the one that was not put."""
 

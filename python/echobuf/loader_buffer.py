@@ -120,15 +120,14 @@ class LoaderBuffer(EchoBuffer):
             self._termination.end_next(leaves)
         return None
 
-    def take(self, seconds: float | None) -> tuple[list[Any], list[int]] | None:
+    def take(self, seconds: float | None) -> tuple[list[Any], Any] | None:
         """Return the arrays of the next batch, and the numbers of its records.
 
         None if none comes in time; it raises as `next_batch`. For `join`.
         """
         leaves = self._draws.next(seconds)
         if isinstance(leaves, list):
-            records = leaves.pop() if self._ends_with_records else leaves[_INDEX]
-            return leaves, records if isinstance(records, list) else records.tolist()
+            return leaves, leaves.pop() if self._ends_with_records else leaves[_INDEX]
         if leaves != _core.TIMEOUT:
             self._termination.end_next(leaves)
         return None

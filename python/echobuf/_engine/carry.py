@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import numbers
 import operator
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -204,7 +203,8 @@ class Carried:
     """The objects of an epoch's examples, while their records are in the window.
 
     Feeders add them, in the order in which examples are put; draws take them by the
-    numbers of the examples, and forget those whose records have left the window.
+    numbers of the examples, and forget those whose records have left the window. An
+    object may refer to the loader: threads refer to the table weakly.
 
     Args:
         carrier: takes them out of items.
@@ -212,17 +212,14 @@ class Carried:
         whole: examples are whole batches, and objects lists of theirs.
 
     Attributes:
-        core: adds them to the table.
+        objects: the table.
     """
 
     def __init__(self, carrier: Carrier, first: int, *, whole: bool) -> None:
-        self._objects: dict[int, Any] = {}
-        self._whole = whole
-        self._count = carrier.count
+        self.objects = _core.CarriedObjects(carrier.kinds, carrier.count, first, whole)
         self._oldest = first
         # Of threads that draw: what was the oldest when they began.
         self._drawing: dict[object, int] = {}
-        self.core = _core.CarriedObjects(self._objects, carrier.kinds, first, whole)
 
     def begin_draw(self) -> object:
         """Keep all objects until `end_draw` is called with what this returns."""
@@ -233,23 +230,20 @@ class Carried:
     def end_draw(self, draw: object, oldest: int) -> None:
         """Forget the objects of examples before `oldest` that no other draw needs."""
         del self._drawing[draw]
-        oldest = min([oldest, *self._drawing.copy().values()])
-        first, self._oldest = self._oldest, max(oldest, self._oldest)
-        for number in range(first, oldest):
-            self._objects.pop(number, None)
+        if self._drawing:
+            oldest = min([oldest, *self._drawing.copy().values()])
+        if oldest > self._oldest:
+            self._oldest = oldest
+            self.objects.forget(oldest)
 
-    def columns(self, numbers: Iterable[int]) -> list[list[Any]]:
+    def columns(self, numbers: Any) -> list[list[Any]]:
         """Return, of each leaf, the objects of examples.
 
         Args:
-            numbers: of the examples of a batch, in order; of a whole batch, one.
+            numbers: of the examples of a batch, in order; of a whole batch, its own.
         """
-        rows = [*map(self._objects.__getitem__, numbers)]
-        if self._whole:
-            leaves = rows[:1] if self._count == 1 else rows[0]
-            return [[*leaf] for leaf in leaves]
-        return [rows] if self._count == 1 else [[*column] for column in zip(*rows)]
+        return self.objects.take(numbers)
 
     def clear(self) -> None:
         """Forget all: nothing more is drawn of the epoch."""
-        self._objects.clear()
+        self.objects.clear()

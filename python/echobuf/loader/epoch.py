@@ -50,6 +50,7 @@ class EpochFeed:
         feeder: feeds the buffer; None likewise.
         cause: what upstream raised, if it could not be begun.
         reader: makes its examples; its worker processes end when nothing refers to it.
+        carried: the objects of its examples; None where none are carried.
         given_up: True once `set_epoch` has asked for another epoch in its place.
     """
 
@@ -60,6 +61,11 @@ class EpochFeed:
     cause: BaseException | None = None
     reader: Reader | None = None
     given_up: bool = False
+    carried: Carried | None = None
+
+    def __post_init__(self) -> None:
+        if self.feeder is not None:
+            self.carried, self.feeder.carried = self.feeder.carried, None
 
     @property
     def positions(self) -> Positions:
@@ -92,8 +98,6 @@ class EpochFeed:
         # As the interpreter goes away its threads have ended, and modules are gone.
         if self.feeder is not None and not is_finalizing():
             self.feeder.stop()
-            if self.feeder.carried is not None:
-                self.feeder.carried.clear()
 
 
 class EpochIterator(Uncopied, Iterator[Any]):
@@ -243,6 +247,8 @@ class EpochIterator(Uncopied, Iterator[Any]):
                 return None
             arrays, records = taken
             return buffer.join(arrays, carried.columns(records))
+        except IndexError:
+            raise self.why_ended() from None  # another thread has ended the epoch
         finally:
             carried.end_draw(draw, buffer.oldest_needed())
 
@@ -258,7 +264,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
             if self._first is not None:
                 run = self._run = self._first(self._run)
                 self._buffer = run.buffer
-                self._carried = None if run.feeder is None else run.feeder.carried
+                self._carried, run.carried = run.carried, None
                 self.number = run.number
                 self._first = None
                 run.buffer = None  # it is this iterator's alone to keep
@@ -279,7 +285,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
 
     def _end(self) -> None:
         with self._changing:
-            self._run = self._buffer = None
+            self._run = self._buffer = self._carried = None
             if self._finished is not None:
                 self._finished()
                 self._finished = None
@@ -302,7 +308,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
     def give_way(self) -> None:
         """End this epoch for good, for another iterator over what was begun."""
         self._superseded = True
-        self._run = self._buffer = None
+        self._run = self._buffer = self._carried = None
 
 
 def weakly(

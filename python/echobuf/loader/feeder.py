@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from echobuf import _core
+from echobuf._core import CarriedObjects
 from echobuf._engine.carry import Carried, Carrier, skip_objects
 from echobuf.errors import (
     CapacityError,
@@ -86,7 +87,8 @@ class Feeder(ABC):
     Attributes:
         stopped: set by `stop`; the thread then takes no further item.
         positions: completes the positions of the buffer in this epoch.
-        carried: the objects of the epoch's examples; None where none are carried.
+        carried: the objects of the epoch's examples; None where none are carried, and
+            once the epoch has taken it over.
     """
 
     positions = Positions()
@@ -182,13 +184,15 @@ class ItemFeeder(Feeder):
         snapshots: Snapshots | None,
     ) -> None:
         term = sink.term()
-        objects = None
+        self._objects: weakref.ref[CarriedObjects] | None = None
         if carrier is not None:
             whole = bool(sink.spec.batch_axis)
             self.carried = Carried(carrier, first, whole=whole)
-            objects = self.carried.core
+            self._objects = weakref.ref(self.carried.objects)
         # Of items that the core takes as they are; no call of Python's in between.
-        self._put_all = functools.partial(sink.put_all, stacked, term, objects=objects)
+        self._put_all = functools.partial(
+            sink.put_all, stacked, term, carried=self._objects
+        )
         self._stacked = stacked
         self._decode = decode
         self._carrier = carrier
@@ -229,9 +233,6 @@ class ItemFeeder(Feeder):
                 # A buffer that was left, or whose device is gone, says so itself.
                 with contextlib.suppress(ClosedError, DeviceError):
                     self._sink.fail(error)
-        finally:
-            if self.carried is not None and self.stopped.is_set():
-                self.carried.clear()
 
     def _note(self, fed: tuple[int, bool, tuple[int, int] | None, Any]) -> Any:
         """Note what the core has put.
@@ -281,10 +282,8 @@ class ItemFeeder(Feeder):
                     return
                 if self._stacked:
                     objects = skip_objects(objects, length, length_of(item))
-            if self.carried is not None:
-                are_many = self._stacked or self._sink.spec.batch_axis
-                count = length_of(item) if are_many else 1
-                self.carried.core.add(objects, count, self._stacked)
+            self._carry(objects, item)
+            del objects  # which may refer to the loader, while the put waits
             self._sink.put_tree(item, self._stacked)
         except SpecError as error:
             raise ItemError(self._does_not_fit(error)) from error.__cause__
@@ -292,6 +291,13 @@ class ItemFeeder(Feeder):
             raise UpstreamError(
                 f"item {self._count - 1} of upstream is too large: {message(error)}"
             ) from error
+
+    def _carry(self, objects: list[Any], item: Any) -> None:
+        """Add the objects of an item that is put next."""
+        table = None if self._objects is None else self._objects()
+        if table is not None:
+            are_many = self._stacked or self._sink.spec.batch_axis
+            table.add(objects, length_of(item) if are_many else 1, self._stacked)
 
     def _does_not_fit(self, error: SpecError) -> str:
         number = self._count - 1
