@@ -133,7 +133,7 @@ class LoaderBuffer(EchoBuffer):
         return None
 
     def join(self, arrays: list[Any], carried: list[list[Any]]) -> Any:
-        """Return a batch of its arrays, and the objects of each leaf that is carried."""
+        """Return a batch of its arrays, and the objects of each carried leaf."""
         return self._join(arrays, carried)
 
     def oldest_needed(self) -> int:

@@ -25,7 +25,7 @@ from echobuf.trees import (
 )
 
 if TYPE_CHECKING:
-    import optree
+    pass
 
 _OF_OBJECTS = "OUST"  # kinds of NumPy's dtypes: objects and texts
 
@@ -94,7 +94,7 @@ class Carrier:
 
     def __init__(self, first: Any, *, batched: bool, ragged: bool) -> None:
         self._batched, self._ragged = batched, ragged
-        count = _count(first, ragged=ragged) if batched else None
+        count = count_examples(first, ragged=ragged) if batched else None
 
         def is_leaf(node: Any) -> bool:
             return node is None or (batched and is_column(node, count, ragged=ragged))
@@ -126,16 +126,22 @@ class Carrier:
 
     def _take_apart(self, item: Any) -> tuple[list[Any], list[Any]]:
         if isinstance(item, StandIns) and item.treespec == self._whole:
-            arrays = itertools.compress(item.leaves, map(operator.not_, self._is_carried))
-            return [*arrays], [*itertools.compress(item.leaves, self._is_carried)]
-        parts = self._structure.take_apart(item)
-        if parts is None:
+            parts: tuple[list[Any], list[Any]] = [], []
+            for leaf, is_carried in zip(item.leaves, self._is_carried, strict=True):
+                parts[is_carried].append(leaf)
+            return parts
+        found = self._structure.take_apart(item)
+        if found is None:
             what = self._what
             why = difference(item, self.treespec, what, carries=True)
             raise SpecError(
                 f"`{what}` has another structure than the first one. {why}".rstrip()
             )
-        return parts
+        return found
+
+    def describe(self) -> str:
+        """Return the names of the leaves that are carried."""
+        return ", ".join(f"`{self._what}{path}`" for path in self._paths)
 
     @property
     def _what(self) -> str:
@@ -156,8 +162,13 @@ class Carrier:
                 self.kinds.add(type(each))
 
 
-def _count(batch: Any, *, ragged: bool) -> int | None:
-    """Return the number of examples in a batch, as its first array has them."""
+def count_examples(batch: Any, *, ragged: bool) -> int | None:
+    """Return the number of examples in a batch, as its first array has them.
+
+    Args:
+        batch: of upstream.
+        ragged: as for `is_object`.
+    """
     leaves, _ = flatten(batch, is_none)
     for leaf in leaves:
         if isinstance(leaf, RaggedLeaf):

@@ -15,6 +15,7 @@ import numpy as np
 import optree
 
 from echobuf import nodes
+from echobuf._engine.carry import count_examples, find_carrier
 from echobuf.analysis.loaders import SourceArguments, WorkerBatches
 from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths, rows_of_batches
 from echobuf.errors import OptionError, UpstreamError, describe
@@ -100,9 +101,7 @@ class Source:
             return self._lengths.examples_in(item)
         if not self.batched:
             return 1
-        leaves = flatten(item)[0]
-        shape = np.shape(leaves[0]) if leaves else ()
-        return int(shape[0]) if shape else 0
+        return count_examples(item, ragged=False) or 0
 
     def lengths(self) -> RaggedLengths | None:
         """Return the lengths of the examples; None where no leaf is ragged."""
@@ -176,7 +175,8 @@ class Source:
 
     def _spec_of(self, item: Any) -> Any:
         adapter = internals_of(self._kind([item], batch_size=1, window=1)).adapter
-        first = adapter.read_first(item)
+        carrier = find_carrier(item, batched=self.batched, ragged=False)
+        first = adapter.read_first(item if carrier is None else carrier.strip(item))
         if self.batched:
             first = infer_batch(first)[0]
         else:

@@ -51,7 +51,12 @@ class Sink(Protocol):
         """Put one example, or examples stacked on axis 0; wait for room."""
 
     def put_all(
-        self, stacked: bool, term: int, items: Iterator[Any], most: int
+        self,
+        stacked: bool,
+        term: int,
+        items: Iterator[Any],
+        most: int,
+        carried: weakref.ref[CarriedObjects] | None = None,
     ) -> tuple[int, bool, tuple[int, int] | None, Any]:
         """Put items, up to the first that needs conversion: `LoaderBuffer.put_all`."""
 

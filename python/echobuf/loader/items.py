@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from echobuf import nodes
+from echobuf._engine.carry import is_object
 from echobuf._engine.ragged_forms import RaggedLeaf, bytes_as_array
 from echobuf._engine.termination import upstream_failed
 from echobuf.errors import OptionError, SpecError
@@ -257,11 +258,13 @@ def skip(item: Any, count: int) -> Any:
 
 
 def length_of(item: Any) -> int:
-    """Return the number of examples in a batch."""
+    """Return the number of examples in a batch, as its first array has them."""
     leaves, _ = flatten(item)
-    if leaves and isinstance(leaves[0], RaggedLeaf):
-        return len(leaves[0])
-    shape = as_array(leaves[0], "batch").shape if leaves else ()
+    arrays = (leaf for leaf in leaves if not is_object(leaf, ragged=False))
+    first = next(arrays, None)
+    if isinstance(first, RaggedLeaf):
+        return len(first)
+    shape = () if first is None else as_array(first, "batch").shape
     return int(shape[0]) if shape else 0
 
 

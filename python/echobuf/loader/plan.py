@@ -141,7 +141,14 @@ class Plan:
         if not self._carry:
             return None
         ragged = self.ragged is not None
-        return find_carrier(first, batched=self.batched, ragged=ragged)
+        carrier = find_carrier(first, batched=self.batched, ragged=ragged)
+        if carrier is not None and self.options.packs:
+            raise OptionError(
+                f"`pack_to` is {self.options.pack_to}, and rows hold several examples "
+                "then, whose leaves that are no arrays cannot be carried yet: leave out "
+                f"{carrier.describe()}, or `pack_to`."
+            )
+        return carrier
 
     def most_ahead(self) -> int:
         """Return how many items may be looked at before any are put: of a segment."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +10,19 @@ import numpy as np
 import optree
 
 from echobuf import hints, nodes
+from echobuf._engine.carry import is_column, is_object
 from echobuf._engine.ragged_forms import RaggedLeaf, is_arrow, is_nested, split
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.ragged import Padded, Ragged
 from echobuf.spec import as_array, shape_of
-from echobuf.trees import NAMESPACE, difference, flatten, leaves_of, stand_for
+from echobuf.trees import (
+    NAMESPACE,
+    difference,
+    flatten,
+    is_none,
+    leaves_of,
+    stand_for,
+)
 
 _BYTES = (bytes, bytearray)
 
@@ -157,10 +164,6 @@ class BatchDecoder:
         ]
         return stand_for(self.treespec, read)
 
-    def before(self, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return a function that calls `read` with the batch that `wrap` returns."""
-        return lambda item: read(self.wrap(item))
-
     def _leaves(self, item: Any) -> list[Any]:
         if not self.of_examples:
             return list(self.treespec.flatten_up_to(item))
@@ -196,6 +199,8 @@ def _rows_of(leaf: Any, name: str) -> tuple[Any, Any] | list[Any]:
 
 def _stack(column: list[Any], name: str) -> Any:
     """Return a leaf of several examples as one array, or one tensor of tensors."""
+    if any(is_object(each, ragged=True) for each in column):
+        return column  # which is carried, or refused with all others
     try:
         if column and hints.is_of(column[0], "torch", "Tensor"):
             return sys.modules["torch"].stack(column)
@@ -221,7 +226,7 @@ def find_batch_decoder(first: Any, batch_size: int | None, flags: Any) -> BatchD
         OptionError: the flags are not like it.
     """
     if _is_list_of_examples(first):
-        treespec = optree.tree_structure(first[0], namespace=NAMESPACE)
+        treespec = _structure(first[0])
         rows = [treespec.flatten_up_to(example) for example in first]
         ragged = [_varies(column) for column in zip(*rows, strict=True)]
         if flags is not None:
@@ -234,18 +239,26 @@ def find_batch_decoder(first: Any, batch_size: int | None, flags: Any) -> BatchD
     lists_are_leaves = not _is_plain(first, batch_size)
     leaves, treespec = optree.tree_flatten(
         first,
-        is_leaf=lambda node: _is_column(node, lists_are_leaves),
+        is_leaf=lambda node: (
+            _is_column(node, lists_are_leaves)
+            or node is None
+            or is_column(node, batch_size, ragged=True)
+        ),
         namespace=NAMESPACE,
     )
     ragged = [_is_column(leaf, lists_are_leaves) for leaf in leaves]
     return BatchDecoder(treespec, tuple(ragged), of_examples=False)
 
 
+def _structure(example: Any) -> optree.PyTreeSpec:
+    return flatten(example, is_none)[1]
+
+
 def _is_list_of_examples(first: Any) -> bool:
     """Return True for a list of containers that have one structure."""
     if not isinstance(first, list) or not first:
         return False
-    kinds = [optree.tree_structure(each, namespace=NAMESPACE) for each in first]
+    kinds = [*map(_structure, first)]
     return not kinds[0].is_leaf() and all(kind == kinds[0] for kind in kinds)
 
 

@@ -310,13 +310,28 @@ def _without_frames(error: Exception) -> Exception:
 
 
 def copy_batch(batch: Any) -> Any:
-    """Return a batch with copies of its tensors."""
-    return optree.tree_map(torch.clone, batch, namespace=NAMESPACE)
+    """Return a batch with copies of its tensors, and of its lists of objects."""
+    return optree.tree_map(
+        _copy_leaf, batch, is_leaf=_holds_no_tensor, namespace=NAMESPACE
+    )
+
+
+def _holds_no_tensor(node: Any) -> bool:
+    return type(node) is list and not _tensors_of(node)
+
+
+def _copy_leaf(leaf: Any) -> Any:
+    return torch.clone(leaf) if isinstance(leaf, torch.Tensor) else copy.copy(leaf)
+
+
+def _tensors_of(batch: Any) -> list[torch.Tensor]:
+    leaves = optree.tree_leaves(batch, namespace=NAMESPACE)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _record_event(batch: Any) -> tuple[Any, Any] | None:
     """Return the current stream and an event on it; None for a batch on the CPU."""
-    leaf = next(iter(optree.tree_iter(batch, namespace=NAMESPACE)), None)
+    leaf = next(iter(_tensors_of(batch)), None)
     if leaf is None or not leaf.is_cuda:
         return None
     stream = torch.cuda.current_stream(leaf.device)
@@ -325,7 +340,7 @@ def _record_event(batch: Any) -> tuple[Any, Any] | None:
 
 def _make_valid(batch: Any, stream: Any, event: Any) -> None:
     """Order a batch's draw before later work on the current stream."""
-    leaves = optree.tree_leaves(batch, namespace=NAMESPACE)
+    leaves = _tensors_of(batch)
     current = torch.cuda.current_stream(leaves[0].device)
     if current == stream:
         return
