@@ -145,8 +145,8 @@ class Plan:
         if carrier is not None and self.options.packs:
             raise OptionError(
                 f"`pack_to` is {self.options.pack_to}, and rows hold several examples "
-                "then, whose leaves that are no arrays cannot be carried yet: leave out "
-                f"{carrier.describe()}, or `pack_to`."
+                "then, whose leaves that are no arrays cannot be carried yet: leave "
+                f"out {carrier.describe()}, or `pack_to`."
             )
         return carrier
 
