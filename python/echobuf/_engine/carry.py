@@ -116,9 +116,19 @@ class Carrier:
                 that has an object.
         """
         arrays, objects = self._take_apart(item)
+        if self._batched:
+            objects = [self._listed(leaf, arrays) for leaf in objects]
         for path, leaf in zip(self._paths, objects, strict=True):
             self._check(leaf, path)
         return stand_for(self.treespec, arrays), objects
+
+    def _listed(self, leaf: Any, arrays: list[Any]) -> Any:
+        """Return a leaf of a batch; an array of texts or objects as a list of them."""
+        if isinstance(leaf, np.ndarray) and leaf.ndim:
+            count = count_examples(arrays, ragged=self._ragged)
+            if len(leaf) == count:
+                return leaf.tolist() if leaf.ndim == 1 else [*leaf]
+        return leaf
 
     def strip(self, item: Any) -> Any:
         """Return the first part of `split`."""
