@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import numbers
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +44,7 @@ def is_object(leaf: Any, *, ragged: bool) -> bool:
         return leaf.dtype.kind in _OF_OBJECTS and not _holds_arrays(leaf)
     if hints.of_columns(leaf):
         return True
-    if isinstance(leaf, numbers.Number) or is_numeric(leaf):
+    if is_numeric(leaf):
         return False
     if isinstance(leaf, memoryview) or is_nested(leaf) or is_arrow(leaf):
         return not ragged
