@@ -74,8 +74,8 @@ void read_output(OptionArguments& arguments, BufferOptions& options) {
   for (const auto& [field, plan] : output) {
     const std::size_t i = options.leaves.size();
     options.leaves.push_back({field, plan});
-    if (field == echobuf::kNoField) {  // infos, in the order of their kinds
-      options.leaves.back().info = static_cast<echobuf::InfoLeaf>(++infos);
+    if (field == echobuf::kNoField) {  // infos, in the order of their kinds, and again
+      options.leaves.back().info = static_cast<echobuf::InfoLeaf>(1 + infos++ % 3);
       options.echoes = true;
     }
     if (i < rows.size()) options.leaves[i].rows = rows[i];

@@ -6,11 +6,8 @@ from typing import Any, NoReturn
 
 from echobuf import _core, state
 from echobuf.buffer import EchoBuffer
-from echobuf.ragged import BatchInfo
 from echobuf.spec import make_structure
 from echobuf.stats import Raw
-
-_INDEX = -len(BatchInfo._fields)
 
 
 class LoaderBuffer(EchoBuffer):
@@ -65,9 +62,6 @@ class LoaderBuffer(EchoBuffer):
         self.put_all = self._core.put_all
         if carries:
             self._join = make_structure(self.output.spec.treespec, carries=True).join
-            # Else they are the index of the `BatchInfo`, whose leaves come last.
-            on_device = self.options.device != "cpu"
-            self._ends_with_records = on_device or not self.options.with_info
             self._backend.names_records = True
 
     @property
@@ -127,12 +121,12 @@ class LoaderBuffer(EchoBuffer):
         """
         leaves = self._draws.next(seconds)
         if isinstance(leaves, list):
-            return leaves, leaves.pop() if self._ends_with_records else leaves[_INDEX]
+            return leaves, leaves.pop()
         if leaves != _core.TIMEOUT:
             self._termination.end_next(leaves)
         return None
 
-    def join(self, arrays: list[Any], carried: list[list[Any]]) -> Any:
+    def join(self, arrays: list[Any], carried: list[Any]) -> Any:
         """Return a batch of its arrays, and the objects of each carried leaf."""
         return self._join(arrays, carried)
 

@@ -150,6 +150,18 @@ def _unflatten(leaves: Iterator[Any], treespec: optree.PyTreeSpec) -> Any:
     return one_level(treespec).unflatten(children)
 
 
+def are_of_jax(treespec: optree.PyTreeSpec, beneath: bool = False) -> list[bool]:
+    """Return, of each leaf, whether it is in a node of a class that JAX knows."""
+    if treespec.type is None:
+        return [beneath]
+    beneath = beneath or treespec.type in OF_JAX
+    return [
+        each
+        for child in treespec.children()
+        for each in are_of_jax(child, beneath=beneath)
+    ]
+
+
 def are_none(treespec: optree.PyTreeSpec) -> list[bool]:
     """Return, of leaves and of None in a structure, which are None."""
     if treespec.type in (None, type(None)):

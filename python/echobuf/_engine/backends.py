@@ -35,7 +35,8 @@ class HostBackend:
         next: returns the leaves of the next batch, or a code: a call of the core
             without Python in between.
         ragged_out: takes apart leaves of `out`, where some are ragged.
-        names_records: as of a `CudaBackend`; here a leaf of batches has them.
+        names_records: the last leaf that is drawn, an array of its records' numbers,
+            is no part of the batch, and stays as it is.
 
     Raises:
         CapacityError: the window does not fit `max_bytes`, or the memory.
@@ -90,7 +91,12 @@ class HostBackend:
 
         def next_converted(timeout: float | None) -> list[Any] | int:
             leaves = draw(timeout)
-            return convert(leaves) if isinstance(leaves, list) else leaves
+            if not isinstance(leaves, list):
+                return leaves
+            if not self.names_records:
+                return convert(leaves)
+            records = leaves.pop()
+            return [*convert(leaves), np.from_dlpack(records) if exported else records]
 
         self.next = next_converted
 

@@ -15,6 +15,7 @@ from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import is_numeric, make_structure, shape_of
 from echobuf.trees import (
     StandIns,
+    are_of_jax,
     difference,
     flatten,
     flatten_with_paths,
@@ -89,6 +90,8 @@ class Carrier:
         treespec: the structure of items, with None for each leaf that is carried.
         kinds: types that are no arrays, as they are seen.
         count: the number of leaves that are carried.
+        bare: of each of these, whether it is None in a class of JAX's, for which that
+            is no leaf: so it is in batches, too.
     """
 
     def __init__(self, first: Any, *, batched: bool, ragged: bool) -> None:
@@ -105,6 +108,9 @@ class Carrier:
         self._paths = [*itertools.compress(paths, is_carried)]
         self._structure = make_structure(self.treespec, carries=True)
         self.kinds: set[type] = set()
+        of_jax = zip(leaves, are_of_jax(self._whole), strict=True)
+        is_bare = [leaf is None and is_one for leaf, is_one in of_jax]
+        self.bare = [*itertools.compress(is_bare, is_carried)]
         self.count = sum(is_carried)
 
     def split(self, item: Any) -> tuple[Any, list[Any]]:
@@ -117,7 +123,12 @@ class Carrier:
         arrays, objects = self._take_apart(item)
         if self._batched:
             objects = [self._listed(leaf, arrays) for leaf in objects]
-        for path, leaf in zip(self._paths, objects, strict=True):
+        for path, leaf, is_bare in zip(self._paths, objects, self.bare, strict=True):
+            if is_bare and leaf is not None:
+                raise SpecError(
+                    f"`{self._what}{path}` is of type {type(leaf).__name__}; it was "
+                    "None in the first one, which is no leaf in a class of JAX's."
+                )
             self._check(leaf, path)
         return stand_for(self.treespec, arrays), objects
 
@@ -215,7 +226,7 @@ def find_carrier(first: Any, *, batched: bool, ragged: bool) -> Carrier | None:
     None where there are no such leaves, or no others: then there is nothing to store.
     """
     carrier = Carrier(first, batched=batched, ragged=ragged)
-    is_used = carrier.count > 0 and carrier.treespec.num_leaves > 0
+    is_used = not all(carrier.bare) and carrier.treespec.num_leaves > 0
     return carrier if is_used else None
 
 
@@ -237,6 +248,7 @@ class Carried:
 
     def __init__(self, carrier: Carrier, first: int, *, whole: bool) -> None:
         self.objects = _core.CarriedObjects(carrier.kinds, carrier.count, first, whole)
+        self._bare = [i for i, is_one in enumerate(carrier.bare) if is_one]
         self._oldest = first
         # Of threads that draw: what was the oldest when they began.
         self._drawing: dict[object, int] = {}
@@ -256,13 +268,16 @@ class Carried:
             self._oldest = oldest
             self.objects.forget(oldest)
 
-    def columns(self, numbers: Any) -> list[list[Any]]:
+    def columns(self, numbers: Any) -> list[Any]:
         """Return, of each leaf, the objects of examples.
 
         Args:
             numbers: of the examples of a batch, in order; of a whole batch, its own.
         """
-        return self.objects.take(numbers)
+        columns: list[Any] = self.objects.take(numbers)
+        for i in self._bare:
+            columns[i] = None
+        return columns
 
     def clear(self) -> None:
         """Forget all: nothing more is drawn of the epoch."""

@@ -84,11 +84,10 @@ class Parts:
         ragged.check_output(self._spec, output, options)
         check_partners(output, options)
         self._output = add_info(output) if options.with_info else output
-        if self._carries and options.device == "cpu" and not options.with_info:
-            self._output = add_records(output)
+        names_records = self._carries and options.device == "cpu"
         self._draws = self._backend = make_backend(
             self._spec,
-            self._output,
+            add_records(self._output) if names_records else self._output,
             options,
             # Workers write rows into memory of their own.
             shared=shared and not self._spec.is_ragged,

@@ -263,7 +263,7 @@ class ItemFeeder(Feeder):
 
     def most_at_once(self) -> int:
         """Return how many items may pass that only the core looks at."""
-        if self._skipped:
+        if self._skipped or (self._carrier is not None and any(self._carrier.bare)):
             return 0
         if self._snapshots is None:
             return _MANY
