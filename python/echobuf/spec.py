@@ -277,20 +277,16 @@ def is_numeric(leaf: Any) -> bool:
         return True
     # The class is asked: where `__getattr__` is `__getitem__` an instance may raise.
     if any(hasattr(type(leaf), name) for name in ("__array__", "__array_interface__")):
-        return dtype_name(leaf) not in _OF_OBJECTS
+        return not holds_objects(leaf)
     return _lends_numbers(leaf)
 
 
-# Names of dtypes of pandas and TensorFlow: of texts, and of any objects
-_OF_OBJECTS = ("object", "string", "str", "category")
-
-
-def dtype_name(leaf: Any) -> str:
-    """Return the name of the dtype of an array; "" for what has none."""
+def holds_objects(leaf: Any) -> bool:
+    """Return True for an array of pandas or TensorFlow that has texts or objects."""
     try:
-        return str(leaf.dtype.name)
+        return leaf.dtype.name in ("object", "string", "str", "category")
     except Exception:  # as in `shape_of`; torch's dtypes have no name
-        return ""
+        return False
 
 
 def shape_of(leaf: Any) -> tuple[Any, ...]:

@@ -80,6 +80,8 @@ OBJECTS = {
     "set": (lambda: {1, 2}, "`np.array(sorted(x))`"),
     "range": (lambda: range(3), "`np.array(list(x))`"),
     "enum": (lambda: Color.RED, "`list(type(x)).index(x)`"),
+    "Decimal": (lambda: decimal.Decimal(1), "`float(x)`"),
+    "Fraction": (lambda: fractions.Fraction(1, 2), "`float(x)`"),
     "datetime": (lambda: datetime.datetime(2020, 1, 1), "`x.timestamp()`"),
     "date": (lambda: datetime.date(2020, 1, 1), "`x.toordinal()`"),
     "timedelta": (datetime.timedelta, "`x.total_seconds()`"),
@@ -91,8 +93,6 @@ OBJECTS = {
 """What is no array, and what makes one of it."""
 
 REFUSED = {
-    "Decimal": (lambda: decimal.Decimal(1), "`float(x)`"),
-    "Fraction": (lambda: fractions.Fraction(1, 2), "`float(x)`"),
     "a great int": (lambda: 2**70, "more than 64 bits"),
     "masked": (lambda: np.ma.array([1, 2], mask=[0, 1]), "fill it"),
     "key": (lambda: jax.random.key(0), "`jax.random.key_data(x)`"),
