@@ -11,25 +11,14 @@ from typing import Any
 
 import numpy as np
 
-_DROPPED = (
-    "datasets: `.remove_columns`; webdataset: `.to_tuple`; Ray: `.drop_columns`; a "
-    "DataLoader: `collate_fn=lambda rows: default_collate([{key: row[key] for key in "
-    "kept} for row in rows])`"
-)
-_STRING = (
-    f"Drop it ({_DROPPED}), or encode it as numbers: a class index, or token ids "
-    "padded to one length."
-)
+_STRING = "Encode it as numbers: a class index, or token ids padded to one length."
 _BYTES = (
     "Decode it (webdataset: `.decode('rgb8')`; a file of an image: "
     "`np.asarray(Image.open(io.BytesIO(data)).convert('RGB'))`; numbers: "
     "`np.frombuffer(data, dtype)`); or keep it encoded, with `payload_bytes=` of a "
     "loader."
 )
-_FILL = (
-    "Every example has the same leaves: fill in a number (-1, `np.nan`), in `.map` or "
-    "`collate_fn`, or drop the leaf."
-)
+_FILL = "Fill in a number (-1, `np.nan`), in `.map` or `collate_fn`."
 _LIST = "Make it one array: `np.asarray(x)`, padded to one length with `np.pad`."
 _PAD = (
     "Examples have one shape: resize images, pad sequences with "
@@ -90,8 +79,8 @@ _GRAPH = (
     "'edges': data.edge_index.T}`, with `payload_bytes=` of a loader."
 )
 _EAGER = (
-    "A tensor of strings: drop it, or decode it in `dataset.map`, as with "
-    "`tf.io.decode_png` or `tf.strings.to_number`."
+    "A tensor of strings: decode it in `dataset.map`, as with `tf.io.decode_png` or "
+    "`tf.strings.to_number`."
 )
 _RAGGED = "Pad it: `.to_tensor(shape=[length])` in `dataset.map`."
 _SET = "A set has no order: `np.array(sorted(x))`, padded to one length with `np.pad`."
@@ -103,9 +92,6 @@ _CATEGORIES = (
     "`.codes` of a Categorical."
 )
 _TENSOR_DICT = "Make a dict of it: `.to_dict()`."
-_SAMPLE_KEY = (
-    "webdataset adds it to every sample: leave it out, with `.to_tuple('png', 'cls')`."
-)
 
 Kind = tuple[str, str]
 """The package and the name of a type, or of a base of it."""
@@ -157,10 +143,8 @@ _COLUMNS: dict[Kind, str] = {
 }
 
 
-def to_store(leaf: Any, name: str) -> str:
-    """Return how to make an array of a leaf, or ""; `name` is its path."""
-    if name.endswith(("['__key__']", "['__url__']", "['__local_path__']")):
-        return _SAMPLE_KEY
+def to_store(leaf: Any) -> str:
+    """Return how to make an array of a leaf, or ""."""
     if is_of(leaf, "numpy", "ndarray"):
         return _of_objects(leaf)
     if is_of(leaf, "torch", "Tensor"):

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import optree
 
 
-_MOST_NAMED = 12  # leaves in an error
 _FEW_ELEMENTS = 3  # of a list that are named one by one
 
 # Formats of the numbers in a buffer (PEP 3118), of whatever byte order.
@@ -86,7 +85,15 @@ def make_spec(spec: Any) -> Spec:
             f"`spec` is {spec!r}, which has no leaves; give at least one `Field` or "
             "array."
         )
-    fields = first_arrays(spec, leaves, paths, "spec", _as_field)
+    try:
+        fields = first_arrays(spec, leaves, paths, "spec", _as_field)
+    except SpecError as error:
+        if all(isinstance(leaf, Field) or is_numeric(leaf) for leaf in leaves):
+            raise
+        raise SpecError(
+            "an `EchoBuffer` takes arrays alone; an `EchoLoader` carries other leaves. "
+            f"{message(error)}"
+        ) from error.__cause__
     return Spec(treespec, tuple(fields), tuple(paths))
 
 
@@ -208,12 +215,8 @@ def of_all_leaves(errors: list[tuple[str, object, SpecError]]) -> SpecError:
             firsts[kind] = message(error)
     if not rest:
         return SpecError(" ".join(firsts.values()))
-    names = ", ".join(f"`{name}`" for name in [*rest][:_MOST_NAMED])
-    more = len(rest) - _MOST_NAMED
-    return SpecError(
-        f"{' '.join(firsts.values())} At fault, too: {names}"
-        f"{f', and {more} others' if more > 0 else ''}."
-    )
+    names = ", ".join(f"`{name}`" for name in rest)
+    return SpecError(f"{' '.join(firsts.values())} At fault, too: {names}.")
 
 
 def refuse_dtypes(framework: str, lacking: dict[str, np.dtype[Any]]) -> None:
@@ -254,18 +257,18 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
     elif not is_numeric(leaf):
         raise SpecError(
             f"`{name}` is of type {type(leaf).__name__}, not an array. "
-            + (
-                hints.to_store(leaf, name)
-                or "Convert it to a NumPy array or a tensor of numbers."
-            )
+            f"{hints.to_store(leaf) or _CONVERT}"
         )
     else:
         array = _convert(leaf, name)
     why = why_not_storable(array.dtype)
     if why:
-        line = hints.to_store(leaf, name)
+        line = hints.to_store(leaf)
         raise SpecError(f"`{name}` has dtype {array.dtype}: {why} {line}".rstrip())
     return array
+
+
+_CONVERT = "Convert it to a NumPy array or a tensor of numbers."
 
 
 def is_numeric(leaf: Any) -> bool:
@@ -274,8 +277,16 @@ def is_numeric(leaf: Any) -> bool:
         return True
     # The class is asked: where `__getattr__` is `__getitem__` an instance may raise.
     if any(hasattr(type(leaf), name) for name in ("__array__", "__array_interface__")):
-        return True
+        return not holds_objects(leaf)
     return _lends_numbers(leaf)
+
+
+def holds_objects(leaf: Any) -> bool:
+    """Return True for an array of pandas or TensorFlow that has texts or objects."""
+    try:
+        return leaf.dtype.name in ("object", "string", "str", "category")
+    except Exception:  # as in `shape_of`; torch's dtypes have no name
+        return False
 
 
 def shape_of(leaf: Any) -> tuple[Any, ...]:
@@ -305,7 +316,7 @@ def _convert(leaf: Any, name: str) -> np.ndarray[Any, Any]:
         raise SpecError(
             f"`{name}` is a {type(leaf).__name__} that NumPy cannot read: "
             f"{message(error).rstrip('.')}. "
-            + (hints.to_store(leaf, name) or "Convert it first.")
+            + (hints.to_store(leaf) or "Convert it first.")
         ) from error
 
 

@@ -221,7 +221,8 @@ def difference(
         more = [each for each in entries if each not in wanted]
         lacks = f" lacks the entries {missing}" if missing else ""
         has = f"{' and' if lacks else ''} has {more} beside them" if more else ""
-        return f"`{name}`{lacks}{has}."
+        of_lists = _OF_LISTS if carries and kind is list else ""
+        return f"`{name}`{lacks}{has}.{of_lists}"
     found = dict(zip(entries, children, strict=True))
     accessors = one_level(treespec).accessors()
     parts = zip(wanted, accessors, treespec.children(), strict=True)
@@ -232,6 +233,13 @@ def difference(
         if line:
             return line
     return ""
+
+
+_OF_LISTS = (
+    " A list has a leaf for each entry, and as many in all items: one whose length "
+    "varies is carried as one leaf inside of an object, such as a "
+    "`types.SimpleNamespace(values=x)`."
+)
 
 
 def show(treespec: optree.PyTreeSpec, leaves: Iterator[str]) -> str:

@@ -277,3 +277,25 @@ def test_lists_and_arrays_of_texts_in_batches_are_split():
         loader = echobuf.EchoLoader(batches(make), **KWARGS, batched=True)
         for batch in loader:
             assert batch["name"] == [f"n{i}" for i in np.asarray(batch["id"])]
+
+
+class Texts:
+    """An array of texts as pandas and TensorFlow have them, which NumPy reads."""
+
+    def __init__(self, *texts):
+        self._array = np.array(texts, object)
+        self.shape = self._array.shape
+        self.dtype = type("StringDtype", (), {"name": "string"})
+
+    def __array__(self, dtype=None, copy=None):
+        return self._array
+
+
+@pytest.mark.parametrize("more", [{}, {"unit": "batch", "batch_size": None}], ids=str)
+def test_arrays_of_texts_of_other_libraries_are_split(more):
+    items = [{"id": np.arange(2), "text": Texts("0", "1")}] * 4
+    for batch in echobuf.EchoLoader(items, **{**KWARGS, "batched": True, **more}):
+        assert batch["text"] == [*map(str, batch["id"].tolist())]
+    whole = [{"id": 0, "text": Texts("0", "1")}]
+    (batch, *_) = echobuf.EchoLoader(whole, **KWARGS)
+    assert batch["text"][0] is whole[0]["text"]

@@ -75,8 +75,8 @@ def sparse_csr():
         return torch.eye(2).to_sparse_csr()
 
 
-REFUSED = {
-    "None": (lambda: None, "fill in a number"),
+OBJECTS = {
+    "None": (lambda: None, "Fill in a number"),
     "set": (lambda: {1, 2}, "`np.array(sorted(x))`"),
     "range": (lambda: range(3), "`np.array(list(x))`"),
     "enum": (lambda: Color.RED, "`list(type(x)).index(x)`"),
@@ -85,7 +85,14 @@ REFUSED = {
     "datetime": (lambda: datetime.datetime(2020, 1, 1), "`x.timestamp()`"),
     "date": (lambda: datetime.date(2020, 1, 1), "`x.toordinal()`"),
     "timedelta": (datetime.timedelta, "`x.total_seconds()`"),
-    "path": (lambda: pathlib.Path("a"), "encode it as numbers"),
+    "path": (lambda: pathlib.Path("a"), "Encode it as numbers"),
+    "text": (lambda: "a", "Encode it as numbers"),
+    "bytes": (lambda: b"a", "Decode it"),
+    "object": (object, "Convert it"),
+}
+"""What is no array, and what makes one of it."""
+
+REFUSED = {
     "a great int": (lambda: 2**70, "more than 64 bits"),
     "masked": (lambda: np.ma.array([1, 2], mask=[0, 1]), "fill it"),
     "key": (lambda: jax.random.key(0), "`jax.random.key_data(x)`"),
@@ -100,21 +107,54 @@ REFUSED = {
 }
 
 
+def refusal_of(make, item, **arguments):
+    with pytest.raises(echobuf.SpecError) as caught:
+        iter(make([item], **KWARGS, **arguments))
+    return str(caught.value)
+
+
 @every_loader
 @pytest.mark.parametrize("kind", REFUSED)
 @pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors:UserWarning")
-def test_what_is_no_array_has_a_remedy(make, kind):
+def test_an_array_that_cannot_be_read_has_a_remedy(make, kind):
     bad, remedy = REFUSED[kind]
-    loader = make([{"w": 1.0, "v": bad()}], **KWARGS)
-    if kind == "None" and make is echobuf.jax.EchoLoader:
-        assert next(iter(loader))["v"] is None  # for JAX a node without leaves
-        return
-    with pytest.raises(echobuf.SpecError) as caught:
-        iter(loader)
-    text = str(caught.value)
+    text = refusal_of(make, {"w": 1.0, "v": bad()})
     assert "`example['v']`" in text
     assert remedy in text
     assert "`.detach().cpu()`" not in text
+    assert "carry" not in text
+
+
+@every_loader
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_what_is_no_array_is_carried(make, kind):
+    made, _ = OBJECTS[kind]
+    items = [{"w": 1.0, "v": made()} for _ in range(3)]
+    served = [each for batch in make(items, **KWARGS) for each in batch["v"]]
+    assert {*map(id, served)} == {id(item["v"]) for item in items}
+
+
+@every_loader
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_what_is_not_to_be_carried_has_a_remedy(make, kind):
+    made, remedy = OBJECTS[kind]
+    item = {"w": 1.0, "v": made()}
+    if kind == "None" and make is echobuf.jax.EchoLoader:
+        (batch,) = make([item], **KWARGS, carry=False)
+        assert batch["v"] is None  # for JAX a node without leaves
+        return
+    text = refusal_of(make, item, carry=False)
+    assert text.index("say carry=True") < text.index("`example['v']`")
+    assert remedy in text
+
+
+@every_loader
+@pytest.mark.parametrize("carry", [False, True])
+@pytest.mark.parametrize("item", ["a", {"x": "a", "y": b"b"}, {"x": object()}])
+def test_an_item_without_an_array_is_refused(make, item, carry):
+    text = refusal_of(make, item, carry=carry)
+    assert "the first `example` of upstream has no array" in text
+    assert text.count("`example['y']`") == ("y" in item)
 
 
 NO_DTYPE = {
@@ -204,20 +244,39 @@ def test_one_dtype_is_not_taken_for_another():
 # ---- None
 
 
+every_place_of_none = pytest.mark.parametrize(
+    "item",
+    [{"x": 1.0, "y": None}, (1.0, None), Pair(1.0, None)],
+    ids=["dict", "", "pair"],
+)
+
+
 @every_loader
-@pytest.mark.parametrize("item", [{"x": 1.0, "y": None}, (1.0, None), Pair(1.0, None)])
+@every_place_of_none
+@pytest.mark.parametrize("batched", [False, True])
+def test_none_is_carried(make, item, batched):
+    if batched:
+        item = jax.tree.map(lambda leaf: np.full(2, leaf), item)
+    for batch in make([item] * 2, batched=batched, **KWARGS):
+        assert type(batch) is type(item)
+        _, nones = batch.values() if isinstance(batch, dict) else batch
+        assert nones == [None]
+
+
+@every_loader
+@every_place_of_none
 @pytest.mark.parametrize("batched", [False, True])
 def test_none_in_all_examples_is_refused_as_in_some(make, item, batched):
     if batched:
         item = jax.tree.map(lambda leaf: np.full(2, leaf), item)
-    loader = make([item] * 2, batched=batched, **KWARGS)
+    loader = make([item] * 2, batched=batched, carry=False, **KWARGS)
     if make is echobuf.jax.EchoLoader:
         for batch in loader:
             assert jax.tree.structure(batch) == jax.tree.structure(item)
         return
     name = "batch" if batched else "example"
     with pytest.raises(
-        echobuf.SpecError, match=rf"`{name}.*NoneType.*fill in a number"
+        echobuf.SpecError, match=rf"say carry=True.*`{name}.*NoneType.*Fill in a number"
     ):
         iter(loader)
 

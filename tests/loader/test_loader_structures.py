@@ -125,10 +125,13 @@ def test_a_transform_of_a_field():
         assert torch.equal(batch.lengths, 2 * batch.id)
 
 
-def test_a_field_that_is_no_array_is_a_clear_error():
+def test_a_field_that_is_no_array_is_carried():
     upstream = [Frozen(torch.tensor(1), "text")] * 9
+    for batch in echo(upstream, batch_size=4):
+        assert type(batch) is Frozen
+        assert batch.inner == ["text"] * len(batch.id)
     with pytest.raises(echobuf.SpecError, match=r"`example\.inner` is of type str"):
-        list(echo(upstream, batch_size=4))
+        list(echo(upstream, batch_size=4, carry=False))
 
 
 def test_named_tuples_of_a_dataset():

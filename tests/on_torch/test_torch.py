@@ -215,21 +215,24 @@ def test_a_dtype_of_the_same_size_is_not_taken_for_another(other, turn):
 # ---- errors
 
 BAD = {
-    "strings": ["a", "b"],
     "sparse": torch.eye(2).to_sparse(),
     "meta": torch.zeros(2, 2, device="meta"),
     "structured": np.zeros(2, [("a", "f4")]),
     "time": np.zeros(2, "M8[s]"),
-    "object": np.array([None, None]),
 }
+OBJECTS = {"strings": ["a", "b"], "object": np.array([None, None])}
 
 
-@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("carry", [False, True])
+@pytest.mark.parametrize("kind", [*BAD, *OBJECTS])
 @pytest.mark.parametrize("at", [0, 3])
-def test_values_that_no_tensor_can_hold_are_a_clear_error(kind, at):
-    good = {"x": torch.zeros(2, 2), "y": BAD[kind] if not at else torch.zeros(2)}
-    items = [good] * at + [{**good, "y": BAD[kind]}] * 2
-    loader = EchoLoader(items, batched=True, window=4, factor=1)
+def test_values_that_no_tensor_can_hold_are_a_clear_error(kind, at, carry):
+    bad = {"x": torch.zeros(2, 2), "y": {**BAD, **OBJECTS}[kind]}
+    items = [{**bad, "y": torch.zeros(2)}] * at + [bad] * 2
+    loader = EchoLoader(items, batched=True, window=4, factor=1, carry=carry)
+    if carry and not at and kind in OBJECTS:
+        assert all(len(batch["y"]) == 2 for batch in loader)
+        return
     with pytest.raises(echobuf.SpecError, match=r"`(batch|example)[^`]*'y'"):
         list(loader)
 

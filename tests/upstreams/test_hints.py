@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import echobuf
-from echobuf import hints
 from helpers import stable_id
 
 KWARGS = {"batch_size": 1, "window": 4, "factor": 1}
@@ -27,16 +26,16 @@ TENSOR_DICT = like("tensordict._td", "TensorDictBase")
 FRAMES = [like(f"{name}.frame", "DataFrame") for name in ("pandas", "polars")]
 
 LEAVES = [
-    ("text", "encode it as numbers"),
+    ("text", "Encode it as numbers"),
     (b"bytes", "Decode it"),
     (bytearray(3), "Decode it"),
     (memoryview(b"abc"), "Decode it"),
-    (np.array(["text"]), "encode it as numbers"),
+    (np.array(["text"]), "Encode it as numbers"),
     (np.array([b"bytes"]), "encode them as numbers"),
     (np.array([[1, 2], [3]], object), r"np\.pad"),
     (np.array([np.zeros(2), np.zeros(3)], object), r"as a list, `list\(x\)`"),
     (like("torch_geometric.data.data", "BaseData"), r"data\.edge_index\.T"),
-    (np.array(["text", 1], object), "encode it as numbers"),
+    (np.array(["text", 1], object), "Encode it as numbers"),
     (np.array([None]), "store an index"),
     (np.array([], object), "store an index"),
     (TENSOR_DICT, r"\.to_dict\(\)"),
@@ -55,23 +54,37 @@ def test_a_leaf_that_is_no_array(leaf, line, batched):
         list(loader)
 
 
+MIXED = {"name": "a", "none": None, "set": {1}, "url": "b", "at": ["c"]}
+
+
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize("framework", ["echobuf", "echobuf.torch"])
 @pytest.mark.parametrize("payload_bytes", [None, 999])
-def test_all_leaves_at_fault_are_named(framework, payload_bytes, batched):
-    leaf = np.ones((2, 3))
-    item = {"x": leaf, "name": "a", "none": None, "set": {1}, "url": "b", "at": ["c"]}
+@pytest.mark.parametrize("arrays", [{}, {"x": np.ones((2, 3))}])
+def test_all_leaves_at_fault_are_named(framework, payload_bytes, batched, arrays):
+    item = {**arrays, **MIXED}
     maker = pytest.importorskip(framework)
     arguments = {**KWARGS, "payload_bytes": payload_bytes, "batched": batched}
     with pytest.raises(echobuf.SpecError) as caught:
-        list(maker.EchoLoader([item] * 4, **arguments))
+        list(maker.EchoLoader([item] * 4, **arguments, carry=not arrays))
     said, what = str(caught.value), "batch" if batched else "example"
-    for key in ("name", "none", "set", "url", "at"):
+    for key in MIXED:
         assert said.count(f"`{what}['{key}']") == 1
-    for line in ("collate_fn=lambda rows", "fill in a number", "A set has no order"):
+    for line in ("Encode it", "Fill in a number", "A set has no order"):
         assert said.count(line) == 1
     assert f"At fault, too: `{what}['" in said
     assert "['x']" not in said
+    why = "leaves that are no arrays: say carry=True," if arrays else "no array"
+    assert said.startswith(f"the first `{what}` of upstream has {why}")
+
+
+def test_no_name_is_left_out_however_many_there_are():
+    item = {"x": 1.0, **{f"name{number}": "a" for number in range(40)}}
+    with pytest.raises(echobuf.SpecError) as caught:
+        list(echobuf.EchoLoader([item], **KWARGS, carry=False))
+    assert all(
+        f"`example['name{number}']`" in str(caught.value) for number in range(40)
+    )
 
 
 def test_all_leaves_of_a_later_item_and_of_a_long_list_are_named():
@@ -81,8 +94,8 @@ def test_all_leaves_of_a_later_item_and_of_a_long_list_are_named():
         list(echobuf.EchoLoader([first, item], **KWARGS))
     with pytest.raises(echobuf.ItemError, match=r"At fault, too: `example\['c'\]`\."):
         list(echobuf.EchoLoader([first, item], **KWARGS))
-    items = [{"names": ["a"] * 64, "urls": ["b"] * 64}]
-    loader = echobuf.EchoLoader(items, batched=True, **KWARGS)
+    items = [{"x": np.zeros(64), "names": ["a"] * 64, "urls": ["b"] * 64}]
+    loader = echobuf.EchoLoader(items, batched=True, carry=False, **KWARGS)
     with pytest.raises(echobuf.SpecError, match=r"names'\]\[:\]`, `batch\['urls'\]\[:"):
         list(loader)
 
@@ -112,22 +125,29 @@ def test_a_first_batch_that_is_none(unit, payload_bytes):
     assert "Field" not in str(caught.value)
 
 
+def test_a_buffer_says_what_takes_more_than_arrays():
+    for spec in ({"a": 1.0, "b": "text"}, {"b": object()}):
+        with pytest.raises(echobuf.SpecError, match=r"^an `EchoBuffer` takes .* `spec"):
+            echobuf.EchoBuffer(spec, **KWARGS)
+    with echobuf.EchoBuffer({"a": 1.0}, **KWARGS) as buffer:
+        for bad in ("text", None, object()):
+            with pytest.raises(
+                echobuf.SpecError, match="`EchoBuffer` takes arrays alone"
+            ):
+                buffer.put({"a": bad})
+
+
 def test_a_buffer_says_it_too():
     spec = {"a": echobuf.Field(2, np.int64)}
     with echobuf.EchoBuffer(spec, **KWARGS) as buffer:
         for bad, line in [
-            ("text", r"`example\['a'\]`.*encode it as numbers"),
-            (None, r"`example\['a'\]`.*fill in a number"),
+            ("text", r"`example\['a'\]`.*Encode it as numbers"),
+            (None, r"`example\['a'\]`.*Fill in a number"),
             (np.zeros(3, np.int64), r"`example\['a'\]` has shape.*np\.pad"),
             ([1, 2], r"`example\['a'\]` is of type list.*np\.asarray"),
         ]:
             with pytest.raises(echobuf.SpecError, match=line):
                 buffer.put({"a": bad})
-
-
-@pytest.mark.parametrize("key", ["__key__", "__url__", "__local_path__"])
-def test_strings_of_webdataset_are_known_by_name(key):
-    assert "`.to_tuple" in hints.to_store("text", f"example['{key}']")
 
 
 def test_scipy_and_torch_tensors():

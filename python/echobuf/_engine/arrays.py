@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from echobuf import _core, hints
+from echobuf._engine.carry import is_object
 from echobuf._engine.ragged_arrays import read_one, read_stacked
 from echobuf._engine.versions import Versions
 from echobuf.errors import SpecError, message
@@ -128,12 +129,26 @@ def prepare_put(leaves: list[Any], spec: Spec, *, stacked: bool) -> list[Any]:
         except SpecError as error:
             errors.append((what + path, type(leaf), error))
     if errors:
-        raise of_all_leaves(errors) from errors[0][2].__cause__
+        refusal = of_all_leaves(errors)
+        if any(_is_object(leaf, ragged=spec.is_ragged) for leaf in leaves):
+            refusal = SpecError(f"{message(refusal)} {_IN_ALL}")
+        raise refusal from errors[0][2].__cause__
     if spec.is_ragged and (stacked or whole):
         _check_counts(arrays, spec, what)
     else:
         _check_lengths(arrays, spec, what, stacked=stacked)
     return arrays
+
+
+_IN_ALL = (
+    "A leaf is an array in all examples, or in none: a loader carries what is none, an "
+    "`EchoBuffer` takes arrays alone."
+)
+
+
+def _is_object(leaf: Any, *, ragged: bool) -> bool:
+    is_list = isinstance(leaf, list | tuple)  # of numbers
+    return is_object(leaf, ragged=ragged) and not is_list
 
 
 def _read(leaf: Any, field: Field, name: str, *, stacked: bool, whole: bool) -> Any:

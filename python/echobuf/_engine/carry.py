@@ -12,7 +12,7 @@ from echobuf import _core, hints
 from echobuf._engine.ragged_forms import RaggedLeaf, is_arrow, is_nested
 from echobuf.errors import SpecError
 from echobuf.ragged import Packed, Padded, Ragged
-from echobuf.spec import is_numeric, make_structure, shape_of
+from echobuf.spec import holds_objects, is_numeric, make_structure, shape_of
 from echobuf.trees import (
     StandIns,
     are_of_jax,
@@ -134,11 +134,12 @@ class Carrier:
 
     def _listed(self, leaf: Any, arrays: list[Any]) -> Any:
         """Return a leaf of a batch; an array of texts or objects as a list of them."""
-        if isinstance(leaf, np.ndarray) and leaf.ndim:
-            count = count_examples(arrays, ragged=self._ragged)
-            if len(leaf) == count:
-                return leaf.tolist() if leaf.ndim == 1 else [*leaf]
-        return leaf
+        if not isinstance(leaf, np.ndarray) and not holds_objects(leaf):
+            return leaf
+        if shape_of(leaf)[:1] != (count_examples(arrays, ragged=self._ragged),):
+            return leaf
+        array = np.asarray(leaf)
+        return array.tolist() if array.ndim == 1 else [*array]
 
     def strip(self, item: Any) -> Any:
         """Return the first part of `split`."""

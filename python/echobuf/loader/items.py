@@ -10,12 +10,19 @@ from echobuf import nodes
 from echobuf._engine.carry import is_object
 from echobuf._engine.ragged_forms import RaggedLeaf, bytes_as_array
 from echobuf._engine.termination import upstream_failed
-from echobuf.errors import OptionError, SpecError
+from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field
 from echobuf.loader import source
 from echobuf.loader.ragged import flags_of
 from echobuf.loader_buffer import LoaderBuffer
-from echobuf.spec import about_lists, as_array, copy_leaf, first_arrays, shape_of
+from echobuf.spec import (
+    about_lists,
+    as_array,
+    as_first_array,
+    copy_leaf,
+    first_arrays,
+    shape_of,
+)
 from echobuf.trees import (
     flatten,
     flatten_with_paths,
@@ -94,7 +101,51 @@ class LookAhead(Iterator[Any]):
 def check_example(item: Any) -> None:
     """Refuse a first item without leaves, or with some that cannot be stored."""
     paths, leaves, _ = flatten_with_paths(item)
-    first_arrays(item, leaves, paths, "example")
+    arrays_of_first(item, leaves, paths, "example")
+
+
+def arrays_of_first(
+    item: Any,
+    leaves: Iterable[Any],
+    paths: Iterable[str],
+    what: str,
+    read: Callable[[Any, str], Any] = as_first_array,
+    *,
+    ragged: bool = False,
+) -> list[Any]:
+    """Return the leaves of the first item as arrays.
+
+    Args:
+        item: the first of upstream; none of its leaves is carried.
+        leaves: of it; a leaf of several lengths is any array.
+        paths: of the leaves.
+        what: its name in the error: "example" or "batch".
+        read: makes an array of a leaf with a name.
+        ragged: bytes are arrays.
+
+    Raises:
+        SpecError: it names all leaves that are no arrays, and says what carries them.
+    """
+    leaves = [*leaves]
+    try:
+        return first_arrays(item, leaves, paths, what, read)
+    except SpecError as error:
+        are_objects = [is_object(leaf, ragged=ragged) for leaf in leaves]
+        if not any(are_objects):
+            raise
+        line = _LACKS_ARRAYS if all(are_objects) else _NOT_CARRIED
+        raise SpecError(f"{line.format(what)} {message(error)}") from error.__cause__
+
+
+_NOT_CARRIED = (
+    "the first `{0}` of upstream has leaves that are no arrays: say carry=True, the "
+    "default, and they come back in batches, as lists of the same objects. Or make "
+    "arrays of them."
+)
+_LACKS_ARRAYS = (
+    "the first `{0}` of upstream has no array: what is none is carried beside at least "
+    "one, such as the number of the example. Yield one, or make arrays of the leaves."
+)
 
 
 def refuse_none(item: Any, what: str) -> None:
@@ -108,7 +159,8 @@ def refuse_none(item: Any, what: str) -> None:
     empty = [path for path in paths_of_none(treespec) if path]
     if empty:
         leaves = [0 if isinstance(leaf, RaggedLeaf) else leaf for leaf in leaves]
-        first_arrays(item, [*leaves, *[None] * len(empty)], [*paths, *empty], what)
+        leaves += [None] * len(empty)
+        arrays_of_first(item, leaves, [*paths, *empty], what)
 
 
 def infer_batch(batch: Any) -> tuple[Any, int]:
@@ -123,7 +175,8 @@ def infer_batch(batch: Any) -> tuple[Any, int]:
     paths, leaves, treespec = flatten_with_paths(batch)
     fields, lengths = [], []
     dense = [0 if isinstance(leaf, RaggedLeaf) else leaf for leaf in leaves]
-    arrays = first_arrays(batch, dense, paths, "batch")
+    is_ragged = any(isinstance(leaf, RaggedLeaf) for leaf in leaves)
+    arrays = arrays_of_first(batch, dense, paths, "batch", ragged=is_ragged)
     for path, leaf, array in zip(paths, leaves, arrays, strict=True):
         if isinstance(leaf, RaggedLeaf):
             fields.append(leaf.infer())
@@ -187,7 +240,9 @@ def infer_ragged_example(first: Any, more: Iterator[Any], flags: Any) -> Any:
         raise SpecError(
             f"`example`, the first item of upstream, has lists of numbers.{hint}"
         )
-    arrays = first_arrays(first, map(bytes_as_array, leaves), paths, "example")
+    arrays = arrays_of_first(
+        first, map(bytes_as_array, leaves), paths, "example", ragged=True
+    )
     shapes: list[tuple[Any, ...]] = [array.shape for array in arrays]
     ragged = [isinstance(leaf, bytes | bytearray) for leaf in leaves]
     if flags is not None:

@@ -15,12 +15,12 @@ from echobuf._engine.backends import HostBackend
 from echobuf._engine.ragged_forms import RaggedLeaf
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field, is_ragged
-from echobuf.loader.items import Adapter
+from echobuf.loader.items import Adapter, arrays_of_first
 from echobuf.loader.ragged import RaggedRequest
 from echobuf.loader_buffer import LoaderBuffer
 from echobuf.output_spec import OutputSpec
 from echobuf.ragged import Packed, Padded, Ragged
-from echobuf.spec import as_first_array, first_arrays, of_all_leaves, refuse_dtypes
+from echobuf.spec import as_first_array, of_all_leaves, refuse_dtypes
 from echobuf.trees import NAMESPACE, flatten_with_paths, leaves_of, stand_for
 
 # Types that NumPy lacks are carried as integers of their size.
@@ -198,7 +198,7 @@ def _to_array(leaf: Any, name: str) -> Any:
         raise SpecError(
             f"`{name}` is a tensor with dtype {tensor.dtype} on {tensor.device} that "
             f"cannot be read: {message(error).rstrip('.')}. "
-            f"{hints.to_store(leaf, name)}"
+            f"{hints.to_store(leaf)}"
         ) from error
 
 
@@ -250,7 +250,7 @@ class TorchAdapter(Adapter):
         try:
             return self.decoder()(item)
         except SpecError:  # of a tensor; other leaves may be at fault, too
-            first_arrays(item, leaves, self._paths, "example", _to_first_array)
+            arrays_of_first(item, leaves, self._paths, "example", _to_first_array)
             raise
 
     def decoder(self) -> Callable[[Any], Any]:
