@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections import Counter
 
@@ -77,6 +78,31 @@ def test_the_most_batches_are_the_same_on_all_ranks(uneven):
     assert set(RankThreads(3).run(rank_does)) == {
         {"drop": min, "pad": max}[uneven](alone)
     }
+
+
+@pytest.mark.parametrize("uneven", ["drop", "pad"])
+def test_ranks_carry_objects_and_pad_with_the_same(uneven):
+    lengths = [20, 44]
+
+    def rank_does(rank):
+        names = [f"{rank}/{i}" for i in range(lengths[rank])]
+        upstream = [
+            {"names": name, "none": None, "id": i} for i, name in enumerate(names)
+        ]
+        loader = make(upstream, uneven, factor=2)
+        count = 0
+        for batch in loader:
+            of_ids = [names[i] for i in batch["id"].tolist()]
+            assert all(map(operator.is_, batch["names"], of_ids))
+            assert batch["none"] == [None] * len(of_ids)
+            batch["names"].clear()  # the copies that pad have lists of their own
+            batch["id"].zero_()
+            count += 1
+        return count
+
+    results = RankThreads(2).run(rank_does)
+    assert results == [results[0]] * 2
+    assert isinstance(results[0], int)
 
 
 def test_a_loader_that_is_closed_is_a_rank_that_has_left():
