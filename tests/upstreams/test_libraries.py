@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import echobuf
-from libraries import N, rows, served
+from libraries import N, loader_of, rows, served
 from upstream_checks import PAGE, run
 
 torch = pytest.importorskip("torch")
@@ -87,6 +87,8 @@ def test_lerobot():
 
     frames = {"frames": OneByOne(frame)}
     served("LeRobot", frames, lambda batch: batch["frame_index"])
+    batch = next(iter(loader_of("LeRobot", frames)))
+    assert batch["task"] == ["t"] * 4
 
 
 @dataclass
@@ -95,6 +97,7 @@ class Sample:
     image: object
     label: object
     label_name: object = None
+    restore_key: tuple = ("Webdataset", 3)
 
 
 def test_energon():
@@ -102,7 +105,10 @@ def test_energon():
         return Sample(f"{i:04}", torch.zeros(3, 8, 8), torch.tensor(i))
 
     loader = {"energon_loader": OneByOne(sample)}
-    served("megatron-energon", loader, lambda batch: batch["label"])
+    served("megatron-energon", loader, lambda batch: batch.label)
+    batch = next(iter(loader_of("megatron-energon", loader)))
+    assert batch.key == [f"{label:04}" for label in batch.label]
+    assert batch.label_name == [None] * 4
 
 
 def test_pytorch_forecasting():
@@ -117,7 +123,10 @@ def test_pytorch_forecasting():
         return inputs, (torch.tensor(numbers)[:, None].float(), None)
 
     loader = data.DataLoader(range(N), batch_size=5, collate_fn=collate)
-    served("pytorch-forecasting", {"data_loader": loader}, lambda batch: batch[1])
+    names = {"data_loader": loader}
+    served("pytorch-forecasting", names, lambda batch: batch[1][0])
+    _, (_, weights) = next(iter(loader_of("pytorch-forecasting", names)))
+    assert weights == [None] * 4
 
 
 def test_scvi():
@@ -137,12 +146,14 @@ def test_torchgeo():
     def collate(numbers):
         images = torch.tensor(numbers)[:, None, None, None].expand(-1, 2, 8, 8).float()
         bounds = [(slice(0.0, 80.0), slice(0.0, 80.0))] * len(numbers)
-        return {"crs": [object()] * len(numbers), "bounds": bounds, "image": images}
+        return {"crs": [crs] * len(numbers), "bounds": bounds, "image": images}
 
-    loader = data.DataLoader(range(N), batch_size=5, collate_fn=collate)
-    served(
-        "torchgeo", {"data_loader": loader}, lambda batch: batch["image"][:, 0, 0, 0]
-    )
+    crs = object()
+    names = {"data_loader": data.DataLoader(range(N), batch_size=5, collate_fn=collate)}
+    served("torchgeo", names, lambda batch: batch["image"][:, 0, 0, 0])
+    batch = next(iter(loader_of("torchgeo", names)))
+    assert batch["crs"] == [crs] * 4
+    assert batch["bounds"] == [(slice(0.0, 80.0), slice(0.0, 80.0))] * 4
 
 
 class Cells:

@@ -16,6 +16,8 @@ import markdown
 from leaked_threads import no_feeder
 
 PAGE = Path(__file__).parents[2] / "docs" / "upstreams.md"
+OF_SHARDS = ("__url__", "__local_path__")
+"""Leaves of webdataset's that say from where an example is."""
 N = 300
 """Examples of each upstream."""
 SET_VITAL = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
@@ -32,8 +34,11 @@ def run(title: str, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def ids_of(batch: Any, key: Any) -> list[int]:
-    """The numbers of a batch's examples; the other leaf must be of the same ones."""
-    leaves = list(batch.values()) if isinstance(batch, dict) else list(batch)
+    """The numbers of a batch's examples; the other leaves must be of the same ones."""
+    if isinstance(batch, dict):
+        leaves = [leaf for name, leaf in batch.items() if name not in OF_SHARDS]
+    else:
+        leaves = list(batch)
     ids = np.asarray(batch[key])
     for leaf in leaves:
         rows = np.asarray(leaf).reshape(len(ids), -1)

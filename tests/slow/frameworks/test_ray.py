@@ -109,7 +109,7 @@ def test_the_page(ray, tmp_path):
 
     path = str(tmp_path / "rows.parquet")
     ids = np.arange(N)
-    pq.write_table(pa.table({"id": ids, "x": ids / 1, "name": ["a"] * N}), path)
+    pq.write_table(pa.table({"id": ids, "x": ids / 1, "name": [*map(str, ids)]}), path)
     check_epochs(lambda: run("Ray Data", {"files": [path]})["loader"], "id")
 
 
@@ -229,7 +229,7 @@ def test_an_error_in_a_function_of_it(ray):
 
 def test_what_is_no_array(ray):
     for column, line in [
-        (["a", "b"], r"`batch\['x'\]`.*\.drop_columns"),
+        (["a", "b"], r"no array.*`batch\['x'\]`.*Encode it"),
         ([np.zeros(1), np.zeros(2)], r"`batch\['x'\]`.*np\.pad"),
     ]:
         dataset = ray.data.from_items([{"x": value} for value in column])
