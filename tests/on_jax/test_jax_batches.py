@@ -174,7 +174,7 @@ def test_structures_are_jaxs(which, batched):
     ]
     loader = echobuf.jax.EchoLoader(
         stacked if batched else examples,
-        batched=batched, batch_size=4, window=8, factor=2, carry=False,
+        batched=batched, batch_size=4, window=8, factor=2,
     )  # fmt: skip
     like = jax.tree_util.tree_structure(examples[0])
     batches = list(loader)
@@ -184,18 +184,6 @@ def test_structures_are_jaxs(which, batched):
             np.reshape(leaf, (4, -1))[:, 0] for leaf in jax.tree_util.tree_leaves(batch)
         ]
         assert (np.stack(rows) == rows[0]).all()
-
-
-@pytest.mark.parametrize("batched", [False, True])
-def test_none_is_carried_in_classes_of_jax_s(batched):
-    shape = (4,) if batched else ()
-    items = [Module(Example(np.ones(shape), np.ones(shape)), {}, None)] * 4
-    loader = echobuf.jax.EchoLoader(
-        items, batched=batched, batch_size=2, window=4, factor=1
-    )
-    for batch in loader:
-        assert type(batch) is Module
-        assert batch.nothing == [None, None]
 
 
 def test_an_item_of_another_structure_is_refused():
