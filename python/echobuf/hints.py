@@ -129,7 +129,6 @@ _LEAVES: dict[Kind, str] = {
     ("tensorflow", "RaggedTensor"): _RAGGED,
     ("tensorflow", "SparseTensor"): "Make it dense: `tf.sparse.to_dense(x)`.",
     ("torch_geometric", "BaseData"): _GRAPH,
-    ("xarray", "Dataset"): "Make a dict of it: `{name: x[name].values for name in x}`.",
     ("torch", "Size"): "Make it one array: `np.array(x)`.",
 }
 _COLUMNS: dict[Kind, str] = {
@@ -140,6 +139,7 @@ _COLUMNS: dict[Kind, str] = {
     ("pyarrow", "Table"): _ARROW_BATCH.replace("batch[", "table[").replace(
         "batch.", "table."
     ),
+    ("xarray", "Dataset"): "Make a dict of it: `{name: x[name].values for name in x}`.",
 }
 
 

@@ -107,6 +107,13 @@ def test_what_is_no_array(columns, line):
         list(echobuf.EchoLoader(dataset, **KWARGS))
 
 
+@pytest.mark.parametrize("form", ["numpy", "torch"])
+def test_strings_of_slices_are_carried(form):
+    slices = datasets.Dataset.from_dict(COLUMNS).with_format(form).batch(7)
+    for batch in echobuf.EchoLoader(slices, batched=True, **KWARGS):
+        assert [*map(int, batch["name"])] == batch["id"].tolist()
+
+
 def test_what_is_no_array_with_the_format_numpy():
     for columns, line in [
         ({"x": ["a", "b"]}, r"`example\['x'\]` has dtype <U1.*Encode it"),

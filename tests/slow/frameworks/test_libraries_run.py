@@ -9,6 +9,7 @@ import wave
 import numpy as np
 import pytest
 
+import echobuf
 from libraries import N, loader_of, served
 
 # Of what the libraries import, and do, themselves.
@@ -101,9 +102,17 @@ def test_lhotse(library, tmp_path):
         recordings.append(library.Recording.from_file(path))
     recordings = library.RecordingSet.from_recordings(recordings)
     cuts = library.CutSet.from_manifests(recordings=recordings).to_eager()
-    served(
-        "lhotse", {"cuts": cuts}, lambda batch: batch.values[batch.offsets[:-1]] * 32
-    )
+
+    def numbers(batch):
+        audio = batch["audio"]
+        found = (audio.values[audio.offsets[:-1]] * 32).astype(int)
+        assert [cut.split("-")[0] for cut in batch["id"]] == [*map(str, found)]
+        return found
+
+    served("lhotse", {"cuts": cuts}, numbers)
+    for batch in echobuf.EchoLoader(cuts, batch_size=4, window=8, factor=1):
+        assert type(batch) is type(cuts[0])
+        assert len(batch.id) == len(batch.start) == 4
 
 
 @library("litdata")
@@ -155,6 +164,8 @@ def test_monai(library):
     transform = part(library, "transforms").EnsureTyped(keys="image")
     dataset = part(library, "data").Dataset(items, transform)
     served("MONAI", {"dataset": dataset}, lambda batch: batch["label"])
+    for batch in echobuf.EchoLoader(dataset, batch_size=4, window=8, factor=1):
+        assert batch["path"] == [""] * 4
 
 
 @library("polars")
@@ -226,6 +237,9 @@ def test_torchio(library):
     subjects = [library.Subject(t1=image, label=i, name="a") for i in NUMBERS]
     subjects = library.SubjectsDataset(subjects)
     served("TorchIO", {"subjects": subjects}, lambda batch: batch["label"])
+    batch = next(iter(loader_of("TorchIO", {"subjects": subjects})))
+    assert batch["t1"].shape == (4, 1, 2, 2, 2)
+    assert batch["name"] == ["a"] * 4
 
 
 @library("xbatcher")

@@ -53,6 +53,18 @@ def test_no_length(tf):
     check_unknown_length(numbers.batch(5), batched=True)
 
 
+def test_strings_are_carried(tf):
+    columns = {"id": np.arange(12), "name": [str(i) for i in range(12)]}
+    dataset = tf.data.Dataset.from_tensor_slices(columns)
+    for batch in echobuf.EchoLoader(dataset, **KWARGS):
+        names = [int(name.numpy()) for name in batch["name"]]
+        assert names == batch["id"].tolist()
+    for batches in (dataset.batch(5), dataset.batch(5).as_numpy_iterator()):
+        for batch in echobuf.EchoLoader(batches, batched=True, **KWARGS):
+            assert {*map(type, batch["name"])} == {bytes}
+            assert [*map(int, batch["name"])] == batch["id"].tolist()
+
+
 def test_what_is_no_array(tf):
     ragged = tf.ragged.constant([[1, 2], [3], [4, 5, 6]])
     data = tf.data.Dataset
