@@ -146,6 +146,12 @@ def test_with_auto_nothing_is_lost_and_nothing_read_again():
     assert {i for batch in got + rest for i in batch} == set(range(400))
 
 
+def without_length(state):
+    """A state without upstream's length, which may be known since it was taken."""
+    position = {**opened(state)["position"], "upstream_length": None}
+    return {**opened(state), "position": position, "checksum": None}
+
+
 def test_a_resume_of_a_resume():
     served, _ = walk(make(Tape(200)), 1)
     got = []
@@ -157,7 +163,7 @@ def test_a_resume_of_a_resume():
             loader.load_state_dict(state)
             assert loader.state_dict() == state
             iter(loader)
-            assert loader.state_dict() == state
+            assert without_length(loader.state_dict()) == without_length(state)
         state, more, _ = stopped(loader, 11)
         got += more
         assert tape.read[0] <= state["fresh_offset"]
