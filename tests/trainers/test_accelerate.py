@@ -50,6 +50,13 @@ def test_epochs_are_those_of_a_plain_loop(kind):
     assert len(set(orders)) == 3
 
 
+def test_objects_come_with_their_examples():
+    upstream = [{"id": number, "name": str(number)} for number in range(EXAMPLES)]
+    loader = EchoLoader(upstream, batch_size=4, window=16, factor=2)
+    for batch in Accelerator(cpu=True).prepare(loader):
+        assert [*map(int, batch["name"])] == batch["id"].tolist()
+
+
 def test_the_length_is_that_of_the_epoch_until_the_loop_has_had_its_last_batch():
     more = {"batch_size": 1, "window": 32, "factor": 1.5}  # 4 or 8 batches, in turns
     loader = EchoLoader(range(4), **more)

@@ -26,7 +26,10 @@ class Recorder(torch.nn.Module):
         self.trained: list[list[int]] = []
         self.validated: list[list[int]] = []
 
-    def forward(self, number: torch.Tensor) -> dict[str, torch.Tensor]:
+    def forward(
+        self, number: torch.Tensor, name: list[str] | None = None
+    ) -> dict[str, torch.Tensor]:
+        assert name is None or [*map(int, name)] == number.tolist()
         (self.trained if self.training else self.validated).append(number.tolist())
         value = self.layer(number.float()[:, None])
         return {"loss": value.square().mean(), "logits": value}

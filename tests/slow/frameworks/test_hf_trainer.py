@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("transformers")
 
 import transformers
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_collate
 from transformers import BatchEncoding, TrainerCallback
 
 import echobuf
@@ -129,6 +129,17 @@ def collate(examples):
 
 def test_collators_that_return_batch_encodings(tmp_path):
     trainer = train(tmp_path, more={"data_collator": collate})
+    assert uses(trainer.model.trained) == dict.fromkeys(range(EXAMPLES), 6)
+
+
+class Named(Numbers):
+    def __getitem__(self, index):
+        return {**super().__getitem__(index), "name": str(index)}
+
+
+def test_objects_come_with_their_examples(tmp_path):
+    more = {"data_collator": default_collate}
+    trainer = train(tmp_path, data=Named(), more=more, remove_unused_columns=False)
     assert uses(trainer.model.trained) == dict.fromkeys(range(EXAMPLES), 6)
 
 

@@ -81,6 +81,22 @@ def test_batches_on_the_right_device_are_not_copied(tmp_path):
     assert len(model.trained) == 2 * STEPS
 
 
+class Named(Recorder):
+    """Notes batches whose names are those of their examples."""
+
+    def training_step(self, batch, batch_idx):
+        assert [*map(int, batch["name"])] == batch["id"].tolist()
+        return super().training_step(batch["id"], batch_idx)
+
+
+def test_objects_come_with_their_examples(tmp_path):
+    upstream = [{"id": number, "name": str(number)} for number in range(EXAMPLES)]
+    loader = EchoLoader(upstream, batch_size=5, window=20, factor=2)
+    model = Named()
+    make_trainer(tmp_path, max_epochs=2).fit(model, loader)
+    assert len(model.trained) == 2 * STEPS
+
+
 def test_a_length_that_is_not_known(tmp_path):
     loader = make_loader(factor="auto")
     model, trainer = fit(tmp_path, loader)
