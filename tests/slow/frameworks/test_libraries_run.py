@@ -61,6 +61,15 @@ def test_gluonts(library):
         def __call__(self, ts):
             return np.array([1])
 
+    def batchify(items):  # as `gluonts.torch.batchify`, which wants Lightning
+        columns = {key: [item[key] for item in items] for key in items[0]}
+        arrays = {
+            key: np.stack(column)
+            for key, column in columns.items()
+            if isinstance(column[0], np.ndarray)
+        }
+        return {**columns, **arrays}
+
     start = pandas.Period("2020-01-01", freq="D")
     series = [{"start": start, "target": np.full(9, i)} for i in NUMBERS]
     fields = ("target", "is_pad", "start", "forecast_start")
@@ -69,11 +78,8 @@ def test_gluonts(library):
         "splitter": transform.InstanceSplitter(
             *fields, instance_sampler=Second(), past_length=1, future_length=4
         ),
-        "SelectFields": transform.SelectFields,
         "TrainDataLoader": part(library, "dataset.loader").TrainDataLoader,
-        "batchify": lambda items: {
-            key: np.stack([item[key] for item in items]) for key in items[0]
-        },
+        "batchify": batchify,
     }
     loader = loader_of("GluonTS", names)
     for _ in range(2):  # ten batches of 32 series, in turn
@@ -81,6 +87,7 @@ def test_gluonts(library):
         assert len(batches) == 2 * 10 * 32 // 4
         for batch in batches:
             assert (batch["future_target"] == batch["past_target"]).all()
+            assert batch["forecast_start"] == [start + 1] * 4
 
 
 @library("h5py")
@@ -160,12 +167,14 @@ def test_mne(library):
 
 @library("monai")
 def test_monai(library):
-    items = [{"image": np.zeros((1, 4, 4)), "label": i, "path": ""} for i in NUMBERS]
+    items = [
+        {"image": np.zeros((1, 4, 4)), "label": i, "path": f"{i}.nii"} for i in NUMBERS
+    ]
     transform = part(library, "transforms").EnsureTyped(keys="image")
     dataset = part(library, "data").Dataset(items, transform)
     served("MONAI", {"dataset": dataset}, lambda batch: batch["label"])
-    for batch in echobuf.EchoLoader(dataset, batch_size=4, window=8, factor=1):
-        assert batch["path"] == [""] * 4
+    for batch in loader_of("MONAI", {"dataset": dataset}):
+        assert batch["path"] == [f"{i}.nii" for i in batch["label"]]
 
 
 @library("polars")
