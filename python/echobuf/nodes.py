@@ -60,10 +60,13 @@ def _leaves(item: Any) -> list[Any]:
 
 def _is_node(kind: type) -> bool:
     # The class is asked: where `__getattr__` is `__getitem__` an instance may raise.
-    if kind is Field or hasattr(kind, "__array__") or hints.is_tensorclass(kind):
+    try:
+        if kind is Field or hasattr(kind, "__array__") or hints.is_tensorclass(kind):
+            return False
+        is_container = _is_mapping(kind) or issubclass(kind, list | UserList)
+        return is_container or dataclasses.is_dataclass(kind) or _is_checked_tuple(kind)
+    except Exception:  # of the code of a metaclass
         return False
-    is_container = _is_mapping(kind) or issubclass(kind, list | UserList)
-    return is_container or dataclasses.is_dataclass(kind) or _is_checked_tuple(kind)
 
 
 def _is_mapping(kind: type) -> bool:
@@ -315,16 +318,21 @@ def warn_of_lost(item: Any, what: str) -> None:
 
 def _lost(leaf: Any) -> list[str]:
     """Return the attributes that a subclass of arrays or tensors adds, in words."""
-    if type(leaf) is np.ndarray or isinstance(leaf, np.memmap | np.ma.MaskedArray):
+    kind = type(leaf)  # an instance may say that it is of another
+    if kind is np.ndarray or issubclass(kind, np.memmap | np.ma.MaskedArray):
         return []
-    if not isinstance(leaf, np.ndarray) and not hints.is_of(leaf, "torch", "Tensor"):
+    if not issubclass(kind, np.ndarray) and not hints.is_of(leaf, "torch", "Tensor"):
         return []
-    kind = type(leaf)
     if kind.__module__.partition(".")[0] == "torch":  # `Tensor`, `Parameter`
         return []
+    slots = [
+        name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ())
+    ]
+    values = {name: getattr(leaf, name, None) for name in slots}
+    values |= getattr(leaf, "__dict__", {})
     return [
         _show(name.lstrip("_") if hasattr(kind, name.lstrip("_")) else name, value)
-        for name, value in getattr(leaf, "__dict__", {}).items()
+        for name, value in values.items()
         if not _is_empty(value)
     ]
 

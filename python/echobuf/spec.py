@@ -15,6 +15,7 @@ from echobuf.field import Field, is_ragged, why_not_storable
 from echobuf.trees import (
     are_none,
     difference,
+    flatten_up_to,
     flatten_with_objects,
     flatten_with_paths,
     is_namedtuple,
@@ -372,7 +373,7 @@ def make_structure(
         leaves = [False] * treespec.num_leaves
         return _core.Structure(
             _describe(treespec, "none"),
-            treespec.flatten_up_to,
+            lambda tree: flatten_up_to(tree, treespec),
             treespec.unflatten,
             leaves,
         )

@@ -65,7 +65,17 @@ def leaves_of(item: Any, treespec: optree.PyTreeSpec) -> list[Any]:
     """Return the leaves of an item."""
     if isinstance(item, StandIns) and item.treespec == treespec:
         return item.leaves
-    return cast("list[Any]", treespec.flatten_up_to(item))
+    return flatten_up_to(item, treespec)
+
+
+def flatten_up_to(item: Any, treespec: optree.PyTreeSpec) -> list[Any]:
+    """Return the leaves of an item; raise `ValueError` if it has another structure."""
+    try:
+        return cast("list[Any]", treespec.flatten_up_to(item))
+    except (ValueError, TypeError):
+        raise
+    except Exception:  # of the `repr` of something in it, for a message
+        raise ValueError("its structure is another one") from None
 
 
 def flatten(
@@ -133,7 +143,7 @@ def flatten_with_objects(item: Any, treespec: optree.PyTreeSpec) -> list[Any]:
     """Return the leaves of an item, and what is in it where the structure has None."""
     if treespec.type in (None, type(None)):
         return [item]
-    children = one_level(treespec).flatten_up_to(item)
+    children = flatten_up_to(item, one_level(treespec))
     parts = map(flatten_with_objects, children, treespec.children())
     return [leaf for part in parts for leaf in part]
 

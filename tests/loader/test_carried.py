@@ -4,6 +4,7 @@ import gc
 import itertools
 import json
 import threading
+import unittest.mock
 import weakref
 
 import numpy as np
@@ -299,3 +300,78 @@ def test_arrays_of_texts_of_other_libraries_are_split(more):
     whole = [{"id": 0, "text": Texts("0", "1")}]
     (batch, *_) = echobuf.EchoLoader(whole, **KWARGS)
     assert batch["text"][0] is whole[0]["text"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_fields_of_tuples_come_as_default_collate_leaves_them(size):
+    def column(kind, i):
+        return tuple(f"{kind}{j}" for j in range(i, i + size))
+
+    batches = [
+        [np.arange(i, i + size), [column("s", i), column("t", i)]]
+        for i in range(0, 12, size)
+    ]
+    for ids, (first, second) in echobuf.EchoLoader(batches, **KWARGS, batched=True):
+        assert first == [f"s{i}" for i in np.asarray(ids)]
+        assert second == [f"t{i}" for i in np.asarray(ids)]
+
+
+def test_objects_of_a_batch_may_be_arrays_some_of_them():
+    masks = [None, np.zeros(3), None, np.zeros(5)] * 3
+    batches = [
+        {"id": np.arange(i, i + 4), "mask": masks[i : i + 4]} for i in range(0, 12, 4)
+    ]
+    for batch in echobuf.EchoLoader(batches, **KWARGS, batched=True):
+        assert batch["mask"] == [masks[i] for i in np.asarray(batch["id"])]
+
+
+@pytest.mark.parametrize("unit", ["example", "batch"])
+def test_an_array_in_place_of_a_list_of_objects_is_refused(unit):
+    names = [list("abcd"), np.arange(4.0)]
+    batches = [{"id": np.arange(4), "name": some} for some in names]
+    size = {"batch_size": 4} if unit == "example" else {"batch_size": None, "window": 2}
+    arguments = {**KWARGS, "batched": True, "unit": unit, **size}
+    with pytest.raises(
+        echobuf.ItemError, match=r"item 1 of upstream.*`batch\['name'\]"
+    ):
+        list(echobuf.EchoLoader(batches, **arguments))
+
+
+class RaisingMeta(type):
+    def __getattr__(cls, name):
+        raise RuntimeError(name)
+
+
+class OfRaisingMeta(metaclass=RaisingMeta):
+    pass
+
+
+class RaisingClass:
+    @property
+    def __class__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "make",
+    [OfRaisingMeta, RaisingClass, lambda: unittest.mock.Mock(spec=np.ndarray)],
+    ids=["metaclass", "class", "mock"],
+)
+def test_nothing_is_asked_of_an_object(make):
+    thing = make()
+    upstream = [{"id": i, "thing": thing} for i in range(9)]
+    for batch in echobuf.EchoLoader(upstream, **KWARGS):
+        assert all(one is thing for one in batch["thing"])
+
+
+class RaisingRepr:
+    def __repr__(self):
+        raise RuntimeError("repr")
+
+
+def test_an_error_does_not_show_objects():
+    upstream = [
+        {"id": i, **({"thing": RaisingRepr()} if i == 5 else {})} for i in range(9)
+    ]
+    with pytest.raises(echobuf.ItemError, match=r"item 5 of upstream"):
+        list(echobuf.EchoLoader(upstream, **KWARGS))

@@ -37,19 +37,23 @@ def is_object(leaf: Any, *, ragged: bool) -> bool:
         leaf: of an example, or of a batch.
         ragged: bytes, and leaves of several lengths, are arrays.
     """
-    if leaf is None or isinstance(leaf, str):
+    kind = type(leaf)  # an instance may say that it is of another
+    if leaf is None or issubclass(kind, str):
         return True
-    if isinstance(leaf, bytes | bytearray):
+    if issubclass(kind, bytes | bytearray):
         return not ragged
-    if isinstance(leaf, np.ndarray):
+    if issubclass(kind, np.ndarray):
         return leaf.dtype.kind in _OF_OBJECTS and not _holds_arrays(leaf)
-    if hints.of_columns(leaf):
+    try:
+        if hints.of_columns(leaf):
+            return True
+        if is_numeric(leaf):
+            return False
+        if issubclass(kind, memoryview) or is_nested(leaf) or is_arrow(leaf):
+            return not ragged
+    except Exception:  # of the code of its class
         return True
-    if is_numeric(leaf):
-        return False
-    if isinstance(leaf, memoryview) or is_nested(leaf) or is_arrow(leaf):
-        return not ragged
-    return not isinstance(leaf, Ragged | Padded | Packed | RaggedLeaf)
+    return not issubclass(kind, Ragged | Padded | Packed | RaggedLeaf)
 
 
 def _holds_arrays(leaf: np.ndarray[Any, Any]) -> bool:
@@ -60,22 +64,33 @@ def _holds_arrays(leaf: np.ndarray[Any, Any]) -> bool:
 def is_column(node: Any, count: int | None, *, ragged: bool) -> bool:
     """Return True for a list or a tuple in a batch that is one leaf, of objects.
 
+    It has no array, or is one object for each example, some of which are arrays. A list
+    of such columns is none itself: so `default_collate` leaves tuples of strings.
+
     Args:
         node: of a batch.
-        count: of examples in the batch; None where it is not known. A list of so many
-            containers is a leaf, too.
+        count: of examples in the batch; None where it is not known.
         ragged: as for `is_object`.
     """
     if type(node) not in (list, tuple):
         return False
-    leaves, structure = flatten(node, is_none)
-    if not all(child.is_leaf() for child in structure.children()) and (
-        len(node) != count
-    ):
+    if node and all(_is_of_each(child, count, ragged=ragged) for child in node):
         return False
+    leaves, structure = flatten(node, is_none)
     are_objects = [is_object(leaf, ragged=ragged) for leaf in leaves]
+    if not any(are_objects):
+        return False
     arrays = itertools.compress(leaves, map(operator.not_, are_objects))
-    return any(are_objects) and not any(map(shape_of, arrays))
+    lengths = [shape[0] for leaf in arrays if (shape := shape_of(leaf))]
+    if all(child.is_leaf() for child in structure.children()):
+        return not lengths or (len(node) == count and {*lengths} != {count})
+    return len(node) == count and not lengths
+
+
+def _is_of_each(node: Any, count: int | None, *, ragged: bool) -> bool:
+    """Return True for a column that has one object for each example."""
+    is_one = type(node) in (list, tuple) and len(node) == count
+    return is_one and is_column(node, count, ragged=ragged)
 
 
 class Carrier:
@@ -134,7 +149,8 @@ class Carrier:
 
     def _listed(self, leaf: Any, arrays: list[Any]) -> Any:
         """Return a leaf of a batch; an array of texts or objects as a list of them."""
-        if not isinstance(leaf, np.ndarray) and not holds_objects(leaf):
+        is_array = type(leaf) is np.ndarray or holds_objects(leaf)
+        if not is_array or not is_object(leaf, ragged=self._ragged):
             return leaf
         if shape_of(leaf)[:1] != (count_examples(arrays, ragged=self._ragged),):
             return leaf
@@ -169,18 +185,17 @@ class Carrier:
         return "batch" if self._batched else "example"
 
     def _check(self, leaf: Any, path: str) -> None:
-        leaves = leaf if self._batched and type(leaf) in (list, tuple) else [leaf]
-        for each in leaves:
-            is_number = leaves is leaf and not shape_of(each)
-            if not is_number and not is_object(each, ragged=self._ragged):
-                raise SpecError(
-                    f"`{self._what}{path}` is an array ({type(each).__name__}), where "
-                    "the first one has an object: a leaf is one or the other in all of "
-                    "them. Make an object of it here, or an array there (a number such "
-                    "as -1 or `np.nan` in place of None)."
-                )
-            if _is_decided(each):
-                self.kinds.add(type(each))
+        if self._batched and type(leaf) in (list, tuple):
+            return  # of an object for each example, whatever it is
+        if not is_object(leaf, ragged=self._ragged):
+            raise SpecError(
+                f"`{self._what}{path}` is an array ({type(leaf).__name__}), where the "
+                "first one has an object: a leaf is one or the other in all of them. "
+                "Make an object of it here, or an array there (a number such as -1 or "
+                "`np.nan` in place of None)."
+            )
+        if _is_decided(leaf):
+            self.kinds.add(type(leaf))
 
 
 def count_examples(batch: Any, *, ragged: bool) -> int | None:
@@ -211,8 +226,8 @@ def skip_objects(leaves: list[Any], count: int, left: int) -> list[Any]:
 
 
 def _is_decided(leaf: Any) -> bool:
-    """Return True if all instances of a type are objects, or numbers in lists."""
-    if isinstance(leaf, np.ndarray):
+    """Return True if all instances of a type are objects."""
+    if issubclass(type(leaf), np.ndarray) or holds_objects(leaf):
         return False
     try:
         memoryview(leaf)
