@@ -250,8 +250,8 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
     """
     if isinstance(leaf, np.ma.MaskedArray) and np.ma.is_masked(leaf):
         raise SpecError(
-            f"`{name}` is a masked array, whose mask would be lost; fill it, or make "
-            "the mask a leaf of its own."
+            f"`{name}` is a masked array, whose mask would be lost; fill it, "
+            "`x.filled(0)`, or make the mask a leaf of its own, `x.mask`."
         )
     if isinstance(leaf, np.ndarray):
         array = np.asarray(leaf)  # of subclasses, the plain array

@@ -236,6 +236,17 @@ def test_a_leaf_is_an_array_or_an_object_in_all_examples(first, later):
             pass
 
 
+def test_all_arrays_in_place_of_objects_are_named():
+    first = {"id": 0, "a": "text", "b": None, "c": "text"}
+    upstream = [first, {"id": 1, "a": 1.5, "b": 2.5, "c": np.ones(2)}]
+    with pytest.raises(echobuf.ItemError) as caught:
+        list(echobuf.EchoLoader(upstream, **KWARGS))
+    said = str(caught.value)
+    assert "`example['a']` is an array (float), where the first one has" in said
+    assert "`example['c']` is an array (ndarray), where" in said
+    assert "At fault, too: `example['b']`." in said
+
+
 def test_without_carrying_all_leaves_are_named():
     loader = echobuf.EchoLoader(Examples(9), **KWARGS, carry=False)
     with pytest.raises(echobuf.SpecError) as caught:

@@ -12,7 +12,13 @@ from echobuf import _core, hints
 from echobuf._engine.ragged_forms import RaggedLeaf, is_arrow, is_nested
 from echobuf.errors import SpecError
 from echobuf.ragged import Packed, Padded, Ragged
-from echobuf.spec import holds_objects, is_numeric, make_structure, shape_of
+from echobuf.spec import (
+    holds_objects,
+    is_numeric,
+    make_structure,
+    of_all_leaves,
+    shape_of,
+)
 from echobuf.trees import (
     StandIns,
     are_of_jax,
@@ -138,13 +144,14 @@ class Carrier:
         arrays, objects = self._take_apart(item)
         if self._batched:
             objects = [self._listed(leaf, arrays) for leaf in objects]
+        errors: list[tuple[str, object, SpecError]] = []
         for path, leaf, is_bare in zip(self._paths, objects, self.bare, strict=True):
-            if is_bare and leaf is not None:
-                raise SpecError(
-                    f"`{self._what}{path}` is of type {type(leaf).__name__}; it was "
-                    "None in the first one, which is no leaf in a class of JAX's."
-                )
-            self._check(leaf, path)
+            try:
+                self._check(leaf, path, is_bare=is_bare)
+            except SpecError as error:
+                errors.append((self._what + path, type(leaf), error))
+        if errors:
+            raise of_all_leaves(errors)
         return stand_for(self.treespec, arrays), objects
 
     def _listed(self, leaf: Any, arrays: list[Any]) -> Any:
@@ -184,7 +191,12 @@ class Carrier:
     def _what(self) -> str:
         return "batch" if self._batched else "example"
 
-    def _check(self, leaf: Any, path: str) -> None:
+    def _check(self, leaf: Any, path: str, *, is_bare: bool) -> None:
+        if is_bare and leaf is not None:
+            raise SpecError(
+                f"`{self._what}{path}` is of type {type(leaf).__name__}; it was "
+                "None in the first one, which is no leaf in a class of JAX's."
+            )
         if self._batched and type(leaf) in (list, tuple):
             return  # of an object for each example, whatever it is
         if not is_object(leaf, ragged=self._ragged):
