@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("torch")
 
 TESTS = Path(__file__).parents[1]
-EPOCHS = 60
-KILLS = 10
+EPOCHS = 30
+KILLS = 6
 
 TRAIN = """
 import hashlib, json, os, sys

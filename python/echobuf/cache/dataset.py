@@ -138,6 +138,7 @@ class CachedDataset:
         self._counters = SharedCounters(self._COUNTED)
         self._identity = directories.check_identity(identity)
         self._schedule = _check_renewal(renew, check_seed(seed), directory)
+        self._files: FileStore | None = None  # of items that are renewed
         self._store: MemoryStore | DiskStore | FileStore
         if directory is None:
             self._store = MemoryStore(self._length, self._max_bytes)
@@ -157,7 +158,8 @@ class CachedDataset:
         if is_renewed:
             from echobuf.cache.files import FileStore
 
-            return FileStore(claim(seed), self._length, self._max_bytes)
+            self._files = FileStore(claim(seed), self._length, self._max_bytes)
+            return self._files
         from echobuf.cache.disk import DiskStore
 
         return DiskStore(claim(), self._max_bytes)
@@ -230,6 +232,8 @@ class CachedDataset:
         try:
             return decode_item(stored, number)
         except DamagedError:
+            if self._files is not None and not self._files.is_damaged(number):
+                return _ABSENT
             self._counters.add(damaged=1)
             return _DAMAGED
 

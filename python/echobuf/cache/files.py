@@ -10,21 +10,29 @@ from pathlib import Path
 import numpy as np
 
 from echobuf.cache.directory import Directory
-from echobuf.cache.items import EncodedItem, ItemEncoder, is_valid, number_of
+from echobuf.cache.items import (
+    HEADER_BYTES,
+    EncodedItem,
+    ItemEncoder,
+    is_valid,
+    number_of,
+)
 from echobuf.cache.renewal import split_key
 from echobuf.cache.sizes import SizeFile
 from echobuf.errors import EchobufError, message
 
-_NEW = "new"  # the file that is being written, of which the lock allows one
+_UNWRITTEN = bytes(HEADER_BYTES)  # the header of an item that is being written
 _FOLDER_BITS = 10  # so many items' files are in one folder
 
 
 class FileStore:
     """Items in a directory, of each index the generation that was stored last.
 
-    An item is written beside its place and renamed: readers take no lock, and find it
-    whole or not at all. Nothing waits for the disk: what a machine that stops leaves
-    half-written is found by its checksum.
+    An item is written over its index's last one, which takes a fifth of the time of a
+    new file: first a header of zeros, then the item, then its header. Readers take no
+    lock, and may read an item of which a part is replaced: its checksum is then wrong.
+    Nothing waits for the disk: that is also how half of an item is found that a machine
+    leaves which stops.
     """
 
     def __init__(self, directory: Directory, length: int, max_bytes: int) -> None:
@@ -50,7 +58,9 @@ class FileStore:
         if self._process != os.getpid():
             path, measure = self._directory.store, self._measure
             try:
-                self._sizes = SizeFile(path, self._length, measure, self._stored)
+                self._sizes = SizeFile(
+                    path, self._length, measure, self._mend, self._stored
+                )
             except OSError as error:
                 raise self._directory.explain(error) from error
             self._process = os.getpid()
@@ -63,14 +73,9 @@ class FileStore:
         """Return copies of stored items, damaged or not; None for those not stored."""
         return [self._get(key) for key in keys]
 
-    def _get(self, key: int) -> bytearray | None:
-        encoded = self._read(split_key(key)[0])
-        if encoded is None or number_of(encoded) in (key, None):
-            return encoded
-        return None  # of another generation
-
-    def _read(self, number: int) -> bytearray | None:
-        """Return the bytes of a file; none where it cannot be read."""
+    def _get(self, key: int, most: int | None = None) -> bytearray | None:
+        """Return at most so many bytes of an item, all of them where `most` is None."""
+        number, _ = split_key(key)
         try:
             descriptor = os.open(self._path(number), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -78,18 +83,30 @@ class FileStore:
         except OSError:
             return bytearray()
         try:
-            data = bytearray(os.fstat(descriptor).st_size)
-            view, at = memoryview(data), 0
-            while at < len(data):
-                count = os.readv(descriptor, [view[at:]])
-                if not count:
-                    break
-                at += count
-            return data
+            size = os.fstat(descriptor).st_size
+            encoded = bytearray(size if most is None else min(size, most))
+            _read_into(descriptor, encoded)
         except OSError:
             return bytearray()
         finally:
             os.close(descriptor)
+        is_written = encoded[:HEADER_BYTES] != _UNWRITTEN
+        return encoded if is_written and number_of(encoded) in (key, None) else None
+
+    def is_damaged(self, key: int) -> bool:
+        """Return False if an item whose checksum was wrong is being replaced."""
+        if self.read_only:
+            return True
+        with self._changing():
+            stored = self._get(key)
+            return stored is not None and not is_valid(stored, key)
+        return True
+
+    def _has(self, key: int) -> bool:
+        """Return True if an item is stored, and valid. Called with the lock."""
+        if number_of(self._get(key, HEADER_BYTES) or b"") != key:
+            return False
+        return is_valid(self._get(key) or b"", key)
 
     def free_bytes(self) -> int:
         """Return the most bytes that an item may have."""
@@ -98,14 +115,15 @@ class FileStore:
     def put(self, key: int, item: ItemEncoder | EncodedItem) -> None:
         """Store an item in place of its index's last one, unless it does not fit."""
         number, _ = split_key(key)
+        encoded = item.encode(key)
         with self._changing() as sizes:
-            stored = self._get(key)
-            if stored is not None and is_valid(stored, key):
+            if self._has(key):
                 return
             with sizes.changing(number):
-                self._remove(number)
-                if sizes.total - sizes[number] + item.size <= self._max_bytes:
-                    self._write(number, item.encode(key))
+                if sizes.total - sizes[number] + len(encoded) <= self._max_bytes:
+                    self._write(number, encoded)
+                else:
+                    self._remove(number)
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[SizeFile]:
@@ -123,21 +141,25 @@ class FileStore:
             os.unlink(self._path(number))
 
     def _write(self, number: int, encoded: bytearray) -> None:
-        new, path = f"{self._directory.path}/{_NEW}", self._path(number)
+        path = self._path(number)
         try:
-            with open(new, "wb", buffering=0) as file:
-                view = memoryview(encoded)
-                while view:
-                    view = view[file.write(view) :]
+            descriptor = _open_to_write(path)
             try:
-                os.rename(new, path)
-            except FileNotFoundError:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                os.rename(new, path)
+                os.pwrite(descriptor, _UNWRITTEN, 0)
+                _write_from(descriptor, memoryview(encoded), HEADER_BYTES)
+                os.ftruncate(descriptor, len(encoded))
+                os.pwrite(descriptor, encoded[:HEADER_BYTES], 0)
+            finally:
+                os.close(descriptor)
         except OSError:
             with contextlib.suppress(OSError):
-                os.unlink(new)
+                os.unlink(path)
             raise
+
+    def _mend(self, number: int) -> None:
+        """Remove an item whose writer was killed."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path(number))
 
     def _measure(self, number: int) -> int:
         """Return the size of a file; 0 if there is none."""
@@ -163,3 +185,26 @@ class FileStore:
 
     def flush(self) -> None:
         """Do nothing: each item is written at once."""
+
+
+def _read_into(descriptor: int, data: bytearray) -> None:
+    """Read the bytes of a file, which may be fewer."""
+    at, view = 0, memoryview(data)
+    while at < len(data) and (count := os.readv(descriptor, [view[at:]])):
+        at += count
+
+
+def _write_from(descriptor: int, data: memoryview, at: int) -> None:
+    """Write bytes to where they belong in a file, from an offset on."""
+    while at < len(data):
+        at += os.pwrite(descriptor, data[at:], at)
+
+
+def _open_to_write(path: str) -> int:
+    """Open a file; make it, and its folder, where there is none."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return os.open(path, flags, 0o666)

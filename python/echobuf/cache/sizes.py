@@ -25,13 +25,13 @@ class SizeFile:
 
     The file is read and written, not mapped: one that is cut off ends no process. While
     an item is changed, its number stands in the file: who finds it there next knows
-    that a process was killed, and asks for the item's size.
+    that a process was killed, and mends the item.
 
     Args:
         path: of the file.
         length: the number of items.
-        measure: a function of an item's number that returns its size as it is stored;
-            called where the file lacks it.
+        measure: a function of an item's number that returns its size as it is stored.
+        mend: a function of the number of an item that a killed process has changed.
         stored: a function that returns the numbers of all stored items.
     """
 
@@ -40,10 +40,12 @@ class SizeFile:
         path: Path,
         length: int,
         measure: Callable[[int], int],
+        mend: Callable[[int], None],
         stored: Callable[[], Iterator[int]],
     ) -> None:
         self._length = length
         self._measure = measure
+        self._mend_item = mend
         self._lock = threading.Lock()
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         self._file = io.FileIO(descriptor, "r+")
@@ -97,6 +99,7 @@ class SizeFile:
         return np.frombuffer(data[: len(data) // 8 * 8], "<u8")
 
     def _mend(self, number: int) -> None:
+        self._mend_item(number)
         self._put(_SIZES + number, self._measure(number))
         self._sum()
         self._put(_CHANGING, 0)
