@@ -154,7 +154,8 @@ class SmartCache(Items):
     guarantees = (
         ("renewed", "a quarter of the images, by others of the data"),
         ("kept in", "memory of the process"),
-        ("checked", "nothing; a deep copy at each access"),
+        ("checked", "nothing: the kept object itself, which must not be changed"),
+        ("timed", "reads alone: a thread makes images between two epochs"),
     )
 
     def open(self, folder: Path) -> None:
