@@ -35,6 +35,7 @@ from sampling import HERE, RESULTS
 TARGET = "peers.renewed_items"
 LIBRARIES = {
     "echobuf": "Echobuf",
+    "echobuf in memory": "EchobufMemory",
     "reuseloader": "Reuseloader",
     "stocaching": "Stocaching",
     "MONAI SmartCacheDataset": "SmartCache",

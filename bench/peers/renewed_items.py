@@ -69,6 +69,10 @@ class Echobuf(Items):
         ("checked", "checksum at each access"),
     )
 
+    def place(self, folder: Path) -> tuple[int, dict[str, Any]]:
+        """Return how many bytes there may be, and where."""
+        return 10**10, {"directory": folder, "identity": "bench"}
+
     def open(self, folder: Path) -> None:
         from echobuf.cache import CachedDataset, get_renewal
 
@@ -84,13 +88,24 @@ class Echobuf(Items):
                 return make(index, renewal.seed)
 
         count = self.count
-        self._cached = CachedDataset(
-            Images(), 10**10, directory=folder, identity="bench", renew=LIFETIME
-        )
+        room, place = self.place(folder)
+        self._cached = CachedDataset(Images(), room, **place, renew=LIFETIME)
         self.read = self._cached.__getitem__  # type: ignore[method-assign]
 
     def begin(self, epoch: int) -> None:
         self._cached.set_epoch(epoch)
+
+
+class EchobufMemory(Echobuf):
+    """The same in memory."""
+
+    guarantees = (*Echobuf.guarantees[::2], ("kept in", "memory of all workers"))
+
+    def place(self, folder: Path) -> tuple[int, dict[str, Any]]:
+        return self.count * 151_000, {}
+
+    def memory(self) -> int:
+        return int(self._cached.stats().bytes)
 
 
 class Reuseloader(Items):
@@ -227,7 +242,8 @@ class Round:
 
 
 KINDS: dict[str, type[Items]] = {
-    kind.__name__: kind for kind in (Echobuf, Reuseloader, Stocaching, SmartCache)
+    kind.__name__: kind
+    for kind in (Echobuf, EchobufMemory, Reuseloader, Stocaching, SmartCache)
 }
 
 

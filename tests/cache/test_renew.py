@@ -25,12 +25,10 @@ from renewed_data import Renewed, check, make, read_epoch, reference
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_an_item_is_made_exactly_when_its_generation_changes(
-    tmp_path_factory, count, renew, jumps, batched
+    place, count, renew, jumps, batched
 ):
     """Epochs go on by one, and jump now and then, back too."""
-    cached = make(
-        tmp_path_factory.mktemp("c"), renew, source=(source := Renewed(count))
-    )
+    cached = make(place(), renew, source=(source := Renewed(count)))
     table = reference(count, renew, 40)
     kept: dict[int, int] = {}
     for begin in jumps:
@@ -53,9 +51,9 @@ def test_an_item_is_made_exactly_when_its_generation_changes(
                 check(got[index], index, generation)
 
 
-def test_the_first_epoch_makes_all_items_and_each_other_one_a_share(tmp_path):
+def test_the_first_epoch_makes_all_items_and_each_other_one_a_share(place):
     source = Renewed(60)
-    cached = make(tmp_path, 5, source=source)
+    cached = make(place(), 5, source=source)
     counts = []
     for epoch in range(11):
         source.made.clear()
@@ -66,8 +64,8 @@ def test_the_first_epoch_makes_all_items_and_each_other_one_a_share(tmp_path):
     assert (stats.misses, stats.hits) == (sum(counts), 11 * 60 - sum(counts))
 
 
-def test_an_epoch_read_twice_makes_only_what_is_served_no_more(tmp_path):
-    cached = make(tmp_path, source=(source := Renewed(9)))
+def test_an_epoch_read_twice_makes_only_what_is_served_no_more(place):
+    cached = make(place(), source=(source := Renewed(9)))
     cached.set_epoch(4)
     for _ in range(2):
         source.made.clear()
@@ -109,22 +107,22 @@ def test_only_a_new_generation_takes_the_place_of_an_item(tmp_path):
     assert cached.stats().hits == 3 * (12 - 4)
 
 
-def test_renew_1_makes_each_item_in_each_epoch_and_stores_none(tmp_path):
-    cached = make(tmp_path, 1, source=(source := Renewed()))
+def test_renew_1_makes_each_item_in_each_epoch_and_stores_none(place):
+    cached = make(place(), 1, source=(source := Renewed()))
     for epoch in range(3):
         read_epoch(cached, epoch, 1)
     assert len(source.made) == 36
     assert (cached.stats().items, cached.stats().bytes) == (0, 0)
 
 
-def test_the_epoch_is_0_until_it_is_set(tmp_path):
-    cached = make(tmp_path)
+def test_the_epoch_is_0_until_it_is_set(place):
+    cached = make(place())
     check(cached[11], 11, 0)
     cached.set_epoch(np.int64(1))
     check(cached[11], 11, 1)
 
 
-def test_the_dataset_and_prepare_see_the_item_and_transform_does_not(tmp_path):
+def test_the_dataset_and_prepare_see_the_item_and_transform_does_not(place):
     seen = []
 
     def prepare(item):
@@ -135,7 +133,7 @@ def test_the_dataset_and_prepare_see_the_item_and_transform_does_not(tmp_path):
         assert get_renewal() is None
         return item
 
-    cached = make(tmp_path, prepare=prepare, transform=transform, seed=5)
+    cached = make(place(), prepare=prepare, transform=transform, seed=5)
     cached.set_epoch(6)
     cached[4], cached[-8]
     [renewal] = seen
@@ -169,13 +167,13 @@ class Globals:
         return numbers
 
 
-def test_global_generators_have_the_seed_of_the_item_and_are_put_back(tmp_path):
+def test_global_generators_have_the_seed_of_the_item_and_are_put_back(place):
     torch = pytest.importorskip("torch")
 
     def draw():
         return random.random(), float(np.random.rand()), float(torch.rand(()))
 
-    one, two = (make(tmp_path / name, source=Globals()) for name in "ab")
+    one, two = (make(place(), source=Globals()) for _ in range(2))
     state = random.getstate(), np.random.get_state(), torch.get_rng_state()
     expected = [draw() for _ in range(4)]
     random.setstate(state[0]), np.random.set_state(state[1])
@@ -192,9 +190,9 @@ def test_global_generators_have_the_seed_of_the_item_and_are_put_back(tmp_path):
     assert len({number for item in items for number in item}) == 9
 
 
-def test_other_threads_leave_global_generators_alone(tmp_path):
+def test_other_threads_leave_global_generators_alone(place):
     """The main thread may draw from them meanwhile."""
-    cached = make(tmp_path, source=Globals())
+    cached = make(place(), source=Globals())
     random.seed(3)
     expected = random.random()
     random.seed(3)
@@ -221,9 +219,9 @@ def test_a_wrong_epoch_is_refused(tmp_path, epoch):
     check(cached[0], 0, 1)
 
 
-def test_the_last_epoch_and_the_largest_renew_are_taken(tmp_path):
+def test_the_last_epoch_and_the_largest_renew_are_taken(place):
     for renew in (1, 2**28 - 1):
-        cached = make(tmp_path / str(renew), renew)
+        cached = make(place(), renew)
         cached.set_epoch(2**28 - 1)
         check(cached[1], 1, 2**28 - 1 if renew == 1 else 1)
 
@@ -249,15 +247,15 @@ def test_set_epoch_without_renew_changes_nothing():
         cached.set_epoch(-1)
 
 
-def test_an_item_that_cannot_be_kept_is_refused(tmp_path):
-    cached = make(tmp_path, prepare=lambda _: object())
+def test_an_item_that_cannot_be_kept_is_refused(place):
+    cached = make(place(), prepare=lambda _: object())
     with pytest.raises(echobuf.SpecError, match=r"`item` is of type builtins\.object"):
         cached[0]
     cached.set_epoch(0)
     assert cached.stats().items == 0
 
 
-def test_an_item_that_could_not_be_made_is_made_at_the_next_access(tmp_path):
+def test_an_item_that_could_not_be_made_is_made_at_the_next_access(place):
     source = Renewed()
     failing = [True]
 
@@ -266,7 +264,7 @@ def test_an_item_that_could_not_be_made_is_made_at_the_next_access(tmp_path):
             raise RuntimeError("once")
         return item
 
-    cached = make(tmp_path, source=source, prepare=prepare)
+    cached = make(place(), source=source, prepare=prepare)
     with pytest.raises(RuntimeError, match="once"):
         cached[0]
     assert get_renewal() is None
@@ -308,8 +306,8 @@ def test_items_that_do_not_follow_from_their_seed_need_an_identity(tmp_path):
     given(tmp_path, source, prepare=prepare, identity="noise")[0]
 
 
-def test_a_copy_has_the_epoch(tmp_path):
-    cached = make(tmp_path)
+def test_a_copy_has_the_epoch(place):
+    cached = make(place())
     cached.set_epoch(5)
     for other in (copy.deepcopy(cached), pickle.loads(pickle.dumps(cached))):
         check(other[1], 1, 2)

@@ -341,11 +341,6 @@ def test_a_directory_of_the_other_kind_or_seed_is_refused(tmp_path):
     make(renewed, 7, source=[1, 2], seed=3)  # the same items, at other epochs
 
 
-def test_renew_needs_a_directory():
-    with pytest.raises(echobuf.OptionError, match="`renew` is 3 and `directory` None"):
-        make(None)
-
-
 def test_descriptors_that_are_used_up_are_explained(tmp_path):
     def use():
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

@@ -72,9 +72,11 @@ SPAWNED = {**PERSISTENT, "multiprocessing_context": "spawn"}
         ("torch", SPAWNED),
     ],
 )
-def test_a_data_loader_serves_the_items_of_one_process(tmp_path, source, options):
+def test_a_data_loader_serves_the_items_of_one_process(
+    place, tmp_path, source, options
+):
     table, made = expected(tmp_path, source)
-    cached = make(tmp_path / "workers", source=Drawn(source))
+    cached = make(place(), source=Drawn(source))
     loader = DataLoader(cached, batch_size=5, shuffle=True, **options)
     for epoch in range(EPOCHS):
         cached.set_epoch(epoch)
@@ -124,9 +126,9 @@ ECHO = {"batch_size": 4, "window": 8, "factor": 2}
         ),
     ],
 )
-def test_a_loader_of_echobuf_tells_it_the_epoch(tmp_path, source, wrap):
+def test_a_loader_of_echobuf_tells_it_the_epoch(place, tmp_path, source, wrap):
     table, made = expected(tmp_path, source)
-    cached = make(tmp_path / "workers", source=Drawn(source))
+    cached = make(place(), source=Drawn(source))
     loader = wrap(cached)
     for epoch in range(EPOCHS):
         loader.set_epoch(epoch)

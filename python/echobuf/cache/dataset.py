@@ -13,6 +13,7 @@ from echobuf.cache import directory as directories
 from echobuf.cache.items import HEADER_BYTES, DamagedError, ItemEncoder, decode_item
 from echobuf.cache.memory import MemoryStore, SharedCounters
 from echobuf.cache.renewal import Schedule, check_epoch, check_seed
+from echobuf.cache.renewed_memory import RenewedMemory
 from echobuf.errors import OptionError, SpecError
 
 if TYPE_CHECKING:
@@ -90,10 +91,10 @@ class CachedDataset:
         transform: a function of a kept item that returns the item to serve, called at
             each access: random augmentation belongs here.
         renew: epochs for which an item is served; then it is made anew, and replaces
-            the last one. Needs a `directory`, and `set_epoch` before each epoch. In
-            epoch e the item of index i is of generation (e + i % renew) // renew: an
-            epoch makes 1 / renew of the items, and the number of an epoch is all that
-            a resumed run needs. None: items are made once.
+            the last one. Needs `set_epoch` before each epoch. In epoch e the item of
+            index i is of generation (e + i % renew) // renew: an epoch makes 1 / renew
+            of the items, and the number of an epoch is all that a resumed run needs.
+            None: items are made once.
         seed: of renewed items. `dataset` and `prepare`, where the random augmentation
             is then, find the item's index, generation and seed in `get_renewal()`. In
             the main thread of a process, such as a DataLoader's worker, the global
@@ -137,13 +138,15 @@ class CachedDataset:
         self._transform = _check_callable("transform", transform)
         self._counters = SharedCounters(self._COUNTED)
         self._identity = directories.check_identity(identity)
-        self._schedule = _check_renewal(renew, check_seed(seed), directory)
-        self._files: FileStore | None = None  # of items that are renewed
+        self._schedule = _check_renewal(renew, check_seed(seed))
+        self._renewed: FileStore | RenewedMemory | None = None
         self._store: MemoryStore | DiskStore | FileStore
-        if directory is None:
+        if directory is not None:
+            self._store = self._open(directory, seed)
+        elif self._schedule is None:
             self._store = MemoryStore(self._length, self._max_bytes)
         else:
-            self._store = self._open(directory, seed)
+            self._store = self._renewed = RenewedMemory(self._length, self._max_bytes)
 
     def _open(self, directory: Any, seed: int) -> DiskStore | FileStore:
         """Return the store in a directory, which is claimed for these data."""
@@ -158,8 +161,8 @@ class CachedDataset:
         if is_renewed:
             from echobuf.cache.files import FileStore
 
-            self._files = FileStore(claim(seed), self._length, self._max_bytes)
-            return self._files
+            self._renewed = FileStore(claim(seed), self._length, self._max_bytes)
+            return self._renewed
         from echobuf.cache.disk import DiskStore
 
         return DiskStore(claim(), self._max_bytes)
@@ -175,14 +178,10 @@ class CachedDataset:
 
         Examples:
             >>> from echobuf.cache import CachedDataset
-            >>> from tempfile import TemporaryDirectory
-            >>> with TemporaryDirectory() as folder:
-            ...     cached = CachedDataset(
-            ...         [np.zeros(8)] * 9, 10_000, directory=folder, renew=3
-            ...     )
-            ...     for epoch in range(4):
-            ...         cached.set_epoch(epoch)
-            ...         items = [cached[i] for i in range(9)]
+            >>> cached = CachedDataset([np.zeros(8)] * 9, 10_000, renew=3)
+            >>> for epoch in range(4):
+            ...     cached.set_epoch(epoch)
+            ...     items = [cached[i] for i in range(9)]
             >>> cached.stats().misses  # 9 in the first epoch, 3 in each of the others
             18
         """
@@ -232,7 +231,7 @@ class CachedDataset:
         try:
             return decode_item(stored, number)
         except DamagedError:
-            if self._files is not None and not self._files.is_damaged(number):
+            if self._renewed is not None and not self._renewed.is_damaged(number):
                 return _ABSENT
             self._counters.add(damaged=1)
             return _DAMAGED
@@ -352,21 +351,15 @@ def _check_dataset(dataset: Any) -> int:
     return len(dataset)
 
 
-def _check_renewal(renew: Any, seed: int, directory: Any) -> Schedule | None:
-    if renew is None:
-        if seed:
-            raise OptionError(
-                f"`seed` is {seed}, without `renew`: an item that is kept for good has "
-                "no other. Give `renew`, or leave out `seed`."
-            )
-        return None
-    schedule = Schedule(renew, seed)
-    if directory is None:
+def _check_renewal(renew: Any, seed: int) -> Schedule | None:
+    if renew is not None:
+        return Schedule(renew, seed)
+    if seed:
         raise OptionError(
-            f"`renew` is {renew} and `directory` None; items that are renewed are kept "
-            "in files. Give a `directory`, in memory one below /dev/shm."
+            f"`seed` is {seed}, without `renew`: an item that is kept for good has no "
+            "other. Give `renew`, or leave out `seed`."
         )
-    return schedule
+    return None
 
 
 def _check_callable(name: str, value: Any) -> Any:

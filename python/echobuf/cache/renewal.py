@@ -35,16 +35,12 @@ class Renewal:
 
     Examples:
         >>> from echobuf.cache import CachedDataset, get_renewal
-        >>> from tempfile import TemporaryDirectory
         >>> def crop(image):
         ...     chance = np.random.default_rng(get_renewal().seed)
         ...     begin = chance.integers(20)
         ...     return image[begin : begin + 80]
-        >>> with TemporaryDirectory() as folder:
-        ...     cached = CachedDataset(
-        ...         [np.zeros(100)] * 9, 10_000, directory=folder, prepare=crop, renew=3
-        ...     )
-        ...     print(cached[0].shape)
+        >>> cached = CachedDataset([np.zeros(100)] * 9, 10_000, prepare=crop, renew=3)
+        >>> cached[0].shape
         (80,)
     """
 
