@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import warnings
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import echobuf
@@ -25,6 +27,7 @@ from cache_data import (
     size_of,
     store_of,
 )
+from echobuf.cache.checksum import _factors, sum_words
 from echobuf.cache.items import DamagedError, ItemEncoder, decode_item, is_valid
 
 PACKAGE = str(Path(echobuf.cache.__file__).parent)
@@ -42,6 +45,58 @@ def test_an_encoded_item_with_any_byte_changed_is_invalid():
             assert not is_valid(changed, NUMBER)
             with pytest.raises(DamagedError):
                 decode_item(changed, NUMBER)
+
+
+def slow_sum(data):
+    """Return the checksum of large items, word by word, in Python's integers."""
+    factors, total = _factors.tolist(), 0
+    words = np.frombuffer(data, "<u8").tolist()
+    whole = len(words) // len(factors) * len(factors)
+    for begin in range(0, whole + 1, len(factors)):
+        block = words[begin : begin + len(factors)]
+        each = sum(a * b for a, b in zip(block, factors, strict=False))
+        total = (total * 0x9E3779B97F4A7C15 + each) % 2**64
+    return total >> 32
+
+
+@pytest.mark.parametrize("words", [0, 1, 2, 4095, 4096, 4097, 8192, 20001])
+def test_the_checksum_of_large_items_is_that_of_a_slow_reference(words):
+    data = np.random.default_rng(words).bytes(8 * words)
+    assert sum_words(data) == slow_sum(data)
+    assert sum_words(b"") == 0
+
+
+def test_the_factors_of_the_checksum_are_the_same_everywhere():
+    """Caches on disks hold checksums."""
+    assert sum_words(bytes(range(256)) * 256) == 1520843996
+
+
+def test_a_large_item_with_a_changed_bit_swapped_words_or_zeros_is_invalid():
+    value = np.random.default_rng(1).integers(0, 256, 70_000, np.uint8)
+    encoded = ItemEncoder(value).encode(NUMBER)
+    assert encoded[:4] == b"ecb2"
+    assert is_valid(encoded, NUMBER)
+    chance = np.random.default_rng(2)
+    for at in chance.integers(0, len(encoded), 2000):
+        changed = bytearray(encoded)
+        changed[at] ^= 1 << chance.integers(8)
+        assert not is_valid(changed, NUMBER)
+    for size in (8, 4096, 32768):
+        for _ in range(20):
+            one, two = 8 * chance.integers(4, (len(encoded) - size) // 8, 2)
+            changed = bytearray(encoded)
+            changed[one : one + size] = encoded[two : two + size]
+            assert not is_valid(changed, NUMBER) or changed == encoded
+            changed[one : one + size] = bytes(size)
+            assert not is_valid(changed, NUMBER)
+
+
+def test_large_items_with_the_checksum_of_small_ones_are_valid():
+    """Earlier states of the repository have stored them so."""
+    encoded = ItemEncoder(bytes(50_000)).encode(NUMBER)
+    encoded[:4] = b"ecb1"
+    encoded[4:8] = zlib.crc32(encoded[8:]).to_bytes(4, "little")
+    assert decode_item(encoded, NUMBER) == bytes(50_000)
 
 
 def test_an_encoded_item_cut_off_longer_or_of_another_number_is_invalid():

@@ -1,5 +1,6 @@
 """The code in docs/cache.md works, and so does bench/cache.py."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -53,11 +54,30 @@ def test_the_examples_of_a_disk_and_of_stats_run(tmp_path, capsys):
     names = run(code, echobuf=echobuf, dataset=[bytes(100)] * 5)
     assert list(names["cached"]) == [bytes(100)] * 5
     assert names["cached"][2] == bytes(100)
-    run(BLOCKS[3], cached=names["cached"])
+    run(BLOCKS[4], cached=names["cached"])
     hits, misses, damaged, items, size = map(int, capsys.readouterr().out.split())
     assert (hits, misses, damaged, items) == (1, 5, 0, 5)
     assert 5 * 100 < size < 5 * 300
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
+
+
+def test_the_example_of_items_that_are_renewed_runs(tmp_path):
+    pytest.importorskip("torch")
+    seen = []
+    code = (
+        BLOCKS[3].replace("/scratch", str(tmp_path)).replace("range(100)", "range(9)")
+    )
+    names = run(
+        code.replace("workers=4", "workers=1"),
+        images=list(np.zeros((64, 3), np.uint8)),
+        deform=lambda image, chance: image + chance.random(3),
+        train_step=lambda batch: seen.append(batch[:, 0].sort().values.tolist()),
+    )
+    assert len(seen) == 9
+    for before, after in itertools.pairwise(seen):
+        assert len(set(before) - set(after)) == 16
+    stats = names["cached"].stats()
+    assert (stats.misses, stats.items) == (64 + 8 * 16, 64)
 
 
 def test_importing_the_cache_brings_in_no_framework():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from echobuf.arguments import check_int
 from echobuf.cache import directory as directories
 from echobuf.cache.items import HEADER_BYTES, DamagedError, ItemEncoder, decode_item
 from echobuf.cache.memory import MemoryStore, SharedCounters
+from echobuf.cache.renewal import Schedule, check_epoch, check_seed
+from echobuf.cache.renewed_memory import RenewedMemory
 from echobuf.errors import OptionError, SpecError
 
 if TYPE_CHECKING:
     from echobuf.cache.disk import DiskStore
+    from echobuf.cache.files import FileStore
 
 COUNTED = ("hits", "misses", "damaged")
 """The counts that the processes of a cache share."""
@@ -86,9 +90,20 @@ class CachedDataset:
             decoded, resized. Called once for each item that fits.
         transform: a function of a kept item that returns the item to serve, called at
             each access: random augmentation belongs here.
+        renew: epochs for which an item is served; then it is made anew, and replaces
+            the last one. Needs `set_epoch` before each epoch. In epoch e the item of
+            index i is of generation (e + i % renew) // renew: an epoch makes 1 / renew
+            of the items, and the number of an epoch is all that a resumed run needs.
+            None: items are made once.
+        seed: of renewed items. `dataset` and `prepare`, where the random augmentation
+            is then, find the item's index, generation and seed in `get_renewal()`. In
+            the main thread of a process, such as a DataLoader's worker, the global
+            generators of Python, NumPy and torch have this seed meanwhile. Items are
+            read one by one.
 
     Raises:
         OptionError: an argument is out of range, or the directory is not this cache's.
+            With `renew` and no `identity`: an item made twice with one seed differs.
         CapacityError: `max_bytes` is more than the available memory.
 
     Examples:
@@ -113,6 +128,8 @@ class CachedDataset:
         identity: str | None = None,
         prepare: Callable[[Any], Any] | None = None,
         transform: Callable[[Any], Any] | None = None,
+        renew: int | None = None,
+        seed: int = 0,
     ) -> None:
         self._length = _check_dataset(dataset)
         self._max_bytes = check_int("max_bytes", max_bytes, 1, 2**60)
@@ -121,18 +138,56 @@ class CachedDataset:
         self._transform = _check_callable("transform", transform)
         self._counters = SharedCounters(self._COUNTED)
         self._identity = directories.check_identity(identity)
-        self._store: MemoryStore | DiskStore
-        if directory is None:
+        self._schedule = _check_renewal(renew, check_seed(seed))
+        self._renewed: FileStore | RenewedMemory | None = None
+        self._store: MemoryStore | DiskStore | FileStore
+        if directory is not None:
+            self._store = self._open(directory, seed)
+        elif self._schedule is None:
             self._store = MemoryStore(self._length, self._max_bytes)
         else:
-            if self._identity is None:
-                self._identity = directories.derive_identity(
-                    dataset, self._length, self._read_one
-                )
-            from echobuf.cache.disk import DiskStore
+            self._store = self._renewed = RenewedMemory(self._length, self._max_bytes)
 
-            claimed = directories.claim(directory, self._identity, self._length)
-            self._store = DiskStore(claimed, self._max_bytes)
+    def _open(self, directory: Any, seed: int) -> DiskStore | FileStore:
+        """Return the store in a directory, which is claimed for these data."""
+        is_renewed = self._schedule is not None
+        if self._identity is None:
+            self._identity = directories.derive_identity(
+                self._dataset, self._length, self._read_one, repeats=1 + is_renewed
+            )
+        claim = functools.partial(
+            directories.claim, directory, self._identity, self._length
+        )
+        if is_renewed:
+            from echobuf.cache.files import FileStore
+
+            self._renewed = FileStore(claim(seed), self._length, self._max_bytes)
+            return self._renewed
+        from echobuf.cache.disk import DiskStore
+
+        return DiskStore(claim(), self._max_bytes)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch, which says which items are renewed: before `iter`.
+
+        A DataLoader's workers see it, persistent ones too. Loaders of echobuf call it
+        once `set_epoch` of the loader was called. Without `renew` it does nothing.
+
+        Raises:
+            OptionError: it is no int from 0 to 2**28 - 1.
+
+        Examples:
+            >>> from echobuf.cache import CachedDataset
+            >>> cached = CachedDataset([np.zeros(8)] * 9, 10_000, renew=3)
+            >>> for epoch in range(4):
+            ...     cached.set_epoch(epoch)
+            ...     items = [cached[i] for i in range(9)]
+            >>> cached.stats().misses  # 9 in the first epoch, 3 in each of the others
+            18
+        """
+        number = check_epoch(epoch)
+        if self._schedule is not None:
+            self._schedule.set_epoch(number)
 
     def __len__(self) -> int:
         """Return the number of items of the dataset, cached or not."""
@@ -156,6 +211,8 @@ class CachedDataset:
                 return one item for each index.
         """
         numbers = [self._number(index) for index in indices]
+        if self._schedule is not None:
+            numbers = self._schedule.keys(numbers)
         kept = zip(numbers, self._store.get_all(numbers), strict=True)
         items = [self._load(number, stored) for number, stored in kept]
         missed = [i for i, item in enumerate(items) if _is_miss(item)]
@@ -174,6 +231,8 @@ class CachedDataset:
         try:
             return decode_item(stored, number)
         except DamagedError:
+            if self._renewed is not None and not self._renewed.is_damaged(number):
+                return _ABSENT
             self._counters.add(damaged=1)
             return _DAMAGED
 
@@ -183,15 +242,23 @@ class CachedDataset:
 
     def _read(self, numbers: list[int]) -> list[Any]:
         """Return items from the source, prepared."""
+        if self._schedule is not None:
+            return [self._schedule.make(key, self._make) for key in numbers]
         if len(numbers) > 1 and callable(getattr(self._dataset, "__getitems__", None)):
             items = _check_items(self._dataset.__getitems__(numbers), len(numbers))
         else:
             items = [self._dataset[number] for number in numbers]
         return items if self._prepare is None else list(map(self._prepare, items))
 
+    def _make(self, number: int) -> Any:
+        item = self._dataset[number]
+        return item if self._prepare is None else self._prepare(item)
+
     def _keep(self, number: int, item: Any, *, damaged: bool) -> None:
         free = self._store.free_bytes()
         if not damaged and free < HEADER_BYTES:
+            return
+        if self._schedule is not None and not self._schedule.serves_again(number):
             return
         encoder = ItemEncoder(item)
         if damaged or encoder.size <= free:
@@ -282,6 +349,17 @@ def _check_dataset(dataset: Any) -> int:
             "that are iterated there is none here."
         )
     return len(dataset)
+
+
+def _check_renewal(renew: Any, seed: int) -> Schedule | None:
+    if renew is not None:
+        return Schedule(renew, seed)
+    if seed:
+        raise OptionError(
+            f"`seed` is {seed}, without `renew`: an item that is kept for good has no "
+            "other. Give `renew`, or leave out `seed`."
+        )
+    return None
 
 
 def _check_callable(name: str, value: Any) -> Any:

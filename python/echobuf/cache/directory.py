@@ -7,20 +7,21 @@ import hashlib
 import json
 import os
 import secrets
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from echobuf.cache.items import ItemEncoder
-from echobuf.errors import OptionError
+from echobuf.errors import EchobufError, OptionError
 from echobuf.resources import explain
 
 _MARKER = "echobuf-cache.json"
 _TEMPORARY = ".echobuf-cache-"
 _FORMAT = "echobuf-cache"
 _VERSION = 2
-_STORE = "items.sqlite3"
+_STORES = {False: "items.sqlite3", True: "sizes"}  # renewed or not
 _OR_DELETE = ", or delete this one if it is not needed"
 
 Marker = dict[str, Any]
@@ -31,21 +32,40 @@ class Directory:
     """A directory that has the marker of this cache."""
 
     path: Path  # of the directory
+    store: Path  # of the store's file
     read_only: bool  # it is not writable
 
-    @property
-    def store(self) -> Path:
-        """The path of the store's file."""
-        return self.path / _STORE
+    def explain(self, error: Exception) -> EchobufError:
+        """Return the clear error for one of the store's."""
+        path = str(self.path)
+        clear = explain(error, f"the cache in {path!r}", "keep fewer caches")
+        return clear or OptionError(
+            f"`directory` is {path!r}, whose store cannot be opened: {error}. Delete "
+            "the directory if it is damaged, or give another one."
+        )
+
+    def warn_closed(self, reason: str) -> None:
+        """Warn that nothing can be stored any more."""
+        if not self.store.exists():
+            return  # nobody wants its items
+        warnings.warn(
+            f"the cache in {str(self.path)!r} can take no more items ({reason}); it "
+            "serves those that it has, and the rest is read from the source.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
-def claim(directory: Any, identity: str, length: int) -> Directory:
+def claim(
+    directory: Any, identity: str, length: int, seed: int | None = None
+) -> Directory:
     """Check the marker of a directory; write it where the directory is new or empty.
 
     Args:
         directory: a path.
         identity: of the data and their preparation.
         length: the number of items.
+        seed: of items that are renewed; None for items that are kept.
     """
     marker = {
         "format": _FORMAT,
@@ -53,6 +73,8 @@ def claim(directory: Any, identity: str, length: int) -> Directory:
         "identity": identity,
         "length": length,
     }
+    if seed is not None:
+        marker["seed"] = seed
     path = Path(_check_path(directory))
     try:
         return _claim(path, marker)
@@ -93,7 +115,7 @@ def _claim(path: Path, marker: Marker) -> Directory:
                     path.rmdir()
             raise
     _check_marker(path, marker)
-    return _inspect(path)
+    return _inspect(path, path / _STORES["seed" in marker])
 
 
 def _check_unused(path: Path, found: set[str]) -> None:
@@ -143,15 +165,23 @@ def _check_marker(path: Path, marker: Marker) -> None:
             f"{marker['identity']!r}.",
             _OR_DELETE,
         )
+    if found.get("seed") != marker.get("seed"):
+        kinds = f"{_describe_kind(found)}; here they are {_describe_kind(marker)}."
+        raise _refusal(path, f"is a cache of items that are {kinds}", _OR_DELETE)
 
 
-def _inspect(path: Path) -> Directory:
-    store = path / _STORE
+def _describe_kind(marker: Marker) -> str:
+    if "seed" not in marker:
+        return "kept as they are, without `renew`"
+    return f"renewed, with `seed` {marker['seed']!r}"
+
+
+def _inspect(path: Path, store: Path) -> Directory:
     files = [path, store] if store.exists() else [path]
     read_only = not all(os.access(file, os.W_OK) for file in files)
     if read_only and not store.exists():
         raise _refusal(path, "cannot be written to, and holds nothing.")
-    return Directory(path, read_only)
+    return Directory(path, store, read_only)
 
 
 def _refusal(path: Path, why: str, more: str = "") -> OptionError:
@@ -174,13 +204,28 @@ def check_identity(identity: Any) -> str | None:
     )
 
 
-def derive_identity(dataset: Any, count: int, read: Callable[[int], Any]) -> str:
-    """Return an identity where the caller gives none: from three items, as cached."""
+def derive_identity(
+    dataset: Any, count: int, read: Callable[[int], Any], *, repeats: int = 1
+) -> str:
+    """Return an identity where the caller gives none: from three items, as cached.
+
+    Each is read `repeats` times, and must be the same each time.
+    """
     kind = type(dataset)
     digest = hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}".encode())
     fingerprint = getattr(dataset, "_fingerprint", None)
     if isinstance(fingerprint, str):
         digest.update(fingerprint.encode())
     for number in sorted({0, count // 2, count - 1}) if count else ():
-        digest.update(ItemEncoder(read(number)).encode(number))
+        first, *others = (
+            ItemEncoder(read(number)).encode(number) for _ in range(repeats)
+        )
+        if any(other != first for other in others):
+            raise OptionError(
+                f"`identity` is None, and item {number} of `dataset`, made twice with "
+                "one seed, was not the same: nothing says which data these are. Take "
+                "random numbers from `echobuf.cache.get_renewal().seed`, or give "
+                "`identity`."
+            )
+        digest.update(first)
     return f"items {digest.hexdigest()[:32]}"

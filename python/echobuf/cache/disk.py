@@ -11,7 +11,6 @@ import os
 import sqlite3
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Sequence
 from multiprocessing import util
@@ -22,8 +21,8 @@ from numpy.typing import NDArray
 
 from echobuf.cache.directory import Directory
 from echobuf.cache.items import EncodedItem, ItemEncoder, is_valid
-from echobuf.errors import EchobufError, OptionError, message
-from echobuf.resources import check_descriptors, explain, members
+from echobuf.errors import EchobufError, message
+from echobuf.resources import check_descriptors, members
 
 # A commit waits for the disk.
 _PENDING_ITEMS = 256
@@ -273,15 +272,7 @@ class _OpenStore:
 
     def _stop(self, reason: str) -> None:
         self.closed = True
-        if not self._directory.store.exists():
-            return  # nobody wants its items
-        path = str(self._directory.path)
-        warnings.warn(
-            f"the cache in {path!r} can take no more items ({reason}); it serves those "
-            "that it has, and the rest is read from the source.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        self._directory.warn_closed(reason)
 
 
 # ---- connections, none of which a fork inherits
@@ -303,7 +294,7 @@ os.register_at_fork(
 
 
 def _connect(directory: Directory) -> sqlite3.Connection:
-    path, connection = str(directory.path), None
+    connection = None
     try:
         check_descriptors(_DESCRIPTORS)
         mode = "ro" if directory.read_only else "rwc"
@@ -321,11 +312,5 @@ def _connect(directory: Directory) -> sqlite3.Connection:
     except (sqlite3.Error, OSError) as error:
         if connection is not None:
             connection.close()
-        clear = explain(error, f"the cache in {path!r}", "keep fewer caches")
-        if clear is not None:
-            raise clear from error
-        raise OptionError(
-            f"`directory` is {path!r}, whose store cannot be opened: {error}. Delete "
-            "the directory if it is damaged, or give another one."
-        ) from error
+        raise directory.explain(error) from error
     return connection

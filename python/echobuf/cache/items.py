@@ -1,7 +1,8 @@
 """Encoded items: bytes with a checksum, and the item's structure; nothing is pickled.
 
 A header with a checksum, the item's structure as JSON, and the bytes of its arrays,
-each at a multiple of 16.
+each at a multiple of 16. The magic says which checksum it is: CRC-32, or that of
+`checksum.py`, which takes a quarter of the time for large items.
 """
 
 from __future__ import annotations
@@ -9,15 +10,21 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from echobuf import hints
+from echobuf.cache.checksum import sum_words
 from echobuf.errors import SpecError
 from echobuf.plain import NotPlainError, decode, encode
 
 _HEADER = struct.Struct("<4sIQQQ")  # magic, checksum of the rest, number, text, size
-_MAGIC = b"ecb1"
 _CHECKED_FROM = 8
+_CHECKSUMS: dict[bytes, Callable[[Any], int]] = {
+    b"ecb1": zlib.crc32,
+    b"ecb2": sum_words,
+}
+_LARGE = 16384  # bytes from which `sum_words` is the faster one
 HEADER_BYTES = _HEADER.size
 
 
@@ -62,13 +69,14 @@ class ItemEncoder:
         """Return the encoded item, as that with this number."""
         encoded = bytearray(self.size)
         header = (0, number, len(self._text), self.size)
-        _HEADER.pack_into(encoded, 0, _MAGIC, *header)
+        magic = b"ecb1" if self.size < _LARGE else b"ecb2"
+        _HEADER.pack_into(encoded, 0, magic, *header)
         view = memoryview(encoded)
         view[HEADER_BYTES : HEADER_BYTES + len(self._text)] = self._text
         for offset, blob in zip(self._offsets, self._blobs, strict=True):
             begin = self._start + offset
             view[begin : begin + blob.nbytes] = blob
-        struct.pack_into("<I", encoded, 4, _checksum(encoded))
+        struct.pack_into("<I", encoded, 4, _CHECKSUMS[magic](view[_CHECKED_FROM:]))
         return encoded
 
 
@@ -99,17 +107,23 @@ def _has_image(item: Any) -> bool:
     return any(hints.is_of(part, "PIL", "Image") for part in parts)
 
 
-def _checksum(encoded: Any) -> int:
-    return zlib.crc32(memoryview(encoded)[_CHECKED_FROM:])
-
-
 def is_valid(encoded: Any, number: int) -> bool:
     """Return whether bytes are the undamaged item with this number."""
     if len(encoded) < HEADER_BYTES:
         return False
     magic, checksum, own_number, _, size = _HEADER.unpack_from(encoded)
-    is_its_own = magic == _MAGIC and own_number == number and size == len(encoded)
-    return bool(is_its_own and checksum == _checksum(encoded))
+    compute = _CHECKSUMS.get(magic)
+    if compute is None or own_number != number or size != len(encoded) or size % 16:
+        return False
+    return bool(checksum == compute(memoryview(encoded)[_CHECKED_FROM:]))
+
+
+def number_of(encoded: Any) -> int | None:
+    """Return the number in the header of an item; None if there is no header."""
+    if len(encoded) < HEADER_BYTES:
+        return None
+    magic, _, number, _, _ = _HEADER.unpack_from(encoded)
+    return int(number) if magic in _CHECKSUMS else None
 
 
 def decode_item(encoded: bytearray, number: int) -> Any:

@@ -23,7 +23,7 @@ from echobuf.errors import CapacityError
 from echobuf.resources import explain, members
 
 _SLOTS = 1024  # processes that count at once
-_USED, _ENTRIES = 0, 2  # indices of words in the table; an entry has two
+USED, ENTRIES = 0, 2  # indices of words in the table; an entry has two
 
 
 class SharedMemory:
@@ -196,7 +196,7 @@ class MemoryStore:
             )
         self._count = count
         self._max_bytes = max_bytes
-        self._start = align((_ENTRIES + 2 * count) * 8)
+        self._start = align((ENTRIES + 2 * count) * 8)
         self.memory = SharedMemory(self._start + align(max_bytes))
         self._map()
 
@@ -216,13 +216,13 @@ class MemoryStore:
         return [self._get(number) for number in numbers]
 
     def _get(self, number: int) -> bytearray | None:
-        entry = _ENTRIES + 2 * number
+        entry = ENTRIES + 2 * number
         begin, size = self._table[entry], self._table[entry + 1]
         return bytearray(self._bytes[begin : begin + size]) if begin else None
 
     def free_bytes(self) -> int:
         """Return how many bytes can still be stored."""
-        return self._max_bytes - self._table[_USED]
+        return self._max_bytes - self._table[USED]
 
     def put(self, number: int, item: ItemEncoder | EncodedItem) -> None:
         """Store an item, unless it is stored and valid, or does not fit."""
@@ -236,21 +236,21 @@ class MemoryStore:
 
     def _append(self, number: int, encoded: bytearray) -> None:
         size = len(encoded)
-        used = self._table[_USED]
+        used = self._table[USED]
         if used + size > self._max_bytes:
             return
         # Counted first: a process that is killed here leaves a gap, and no torn item.
-        self._table[_USED] = used + size
+        self._table[USED] = used + size
         begin = self._start + used
         self._bytes[begin : begin + size] = encoded
-        self._table[_ENTRIES + 2 * number + 1] = size
-        self._table[_ENTRIES + 2 * number] = begin
+        self._table[ENTRIES + 2 * number + 1] = size
+        self._table[ENTRIES + 2 * number] = begin
 
     def _replace(self, number: int, encoded: bytearray) -> None:
         """Store a damaged item anew: at its offset if that is valid, or at the end."""
-        entry = _ENTRIES + 2 * number
+        entry = ENTRIES + 2 * number
         begin, size = self._table[entry], self._table[entry + 1]
-        end = self._start + self._table[_USED]
+        end = self._start + self._table[USED]
         fits = self._start <= begin and begin % 16 == 0 and begin + size <= end
         if fits and size == len(encoded):
             self._bytes[begin : begin + size] = encoded
@@ -260,7 +260,7 @@ class MemoryStore:
 
     def stored_mask(self, count: int) -> NDArray[np.bool_]:
         """Return for each of the first `count` items whether it is stored."""
-        begins = np.frombuffer(self._table, np.uint64)[_ENTRIES::2]
+        begins = np.frombuffer(self._table, np.uint64)[ENTRIES::2]
         return begins[:count].astype(np.bool_)
 
     def usage(self) -> tuple[int, int]:
@@ -268,7 +268,7 @@ class MemoryStore:
         # The table is counted: a process that is killed right after it has written an
         # entry would leave a counter one short.
         items = int(np.count_nonzero(self.stored_mask(self._count)))
-        return items, self._table[_USED]
+        return items, self._table[USED]
 
     def flush(self) -> None:
         """Do nothing: each item is stored at once."""
