@@ -42,7 +42,9 @@ py::object list_of_none(std::uint64_t count) {
 bool CarriedObjects::is_known(PyObject* leaf, bool in_batch) const {
   if (PyUnicode_CheckExact(leaf) || leaf == Py_None || PyBytes_CheckExact(leaf))
     return true;
-  if (in_batch && is_plain_sequence(leaf)) return true;
+  if (in_batch && is_plain_sequence(leaf))
+    return PySequence_Fast_GET_SIZE(leaf) > 0 &&
+           is_known(checked(PySequence_GetItem(leaf, 0)).ptr(), false);
   const int known =
       PySet_Contains(kinds_.ptr(), reinterpret_cast<PyObject*>(Py_TYPE(leaf)));
   if (known < 0) throw py::error_already_set();

@@ -133,6 +133,12 @@ class Carrier:
         is_bare = [leaf is None and is_one for leaf, is_one in of_jax]
         self.bare = [*itertools.compress(is_bare, is_carried)]
         self.count = sum(is_carried)
+        first_objects = itertools.compress(leaves, is_carried)
+        self._never_arrays = {
+            path
+            for path, leaf in zip(self._paths, first_objects, strict=True)
+            if _are_never_arrays(leaf)
+        }
 
     def split(self, item: Any) -> tuple[Any, list[Any]]:
         """Return an item with None for each leaf that is carried; and these.
@@ -197,17 +203,30 @@ class Carrier:
                 f"`{self._what}{path}` is of type {type(leaf).__name__}; it was "
                 "None in the first one, which is no leaf in a class of JAX's."
             )
-        if self._batched and type(leaf) in (list, tuple):
-            return  # of an object for each example, whatever it is
-        if not is_object(leaf, ragged=self._ragged):
+        leaves = leaf if self._batched and type(leaf) in (list, tuple) else [leaf]
+        are_arrays = not any(is_object(each, ragged=self._ragged) for each in leaves)
+        if leaves is leaf:  # some of its objects may be arrays or numbers
+            are_arrays = (
+                are_arrays and path in self._never_arrays and any(map(shape_of, leaf))
+            )
+        if are_arrays:
             raise SpecError(
                 f"`{self._what}{path}` is an array ({type(leaf).__name__}), where the "
                 "first one has an object: a leaf is one or the other in all of them. "
                 "Make an object of it here, or an array there (a number such as -1 or "
                 "`np.nan` in place of None)."
             )
-        if _is_decided(leaf):
-            self.kinds.add(type(leaf))
+        if leaves and _is_decided(leaves[0]):
+            self.kinds.add(type(leaves[0]))
+
+
+def _are_never_arrays(leaf: Any) -> bool:
+    """Return True for an object, or a list of objects, in whose place no array comes.
+
+    In that of None one may, in a list.
+    """
+    leaves = leaf if type(leaf) in (list, tuple) else [leaf]
+    return all(each is not None and not shape_of(each) for each in leaves)
 
 
 def count_examples(batch: Any, *, ragged: bool) -> int | None:
