@@ -103,7 +103,11 @@ def test_whole_batches_and_rows_have_lists():
             batch["name"].clear()  # the list is the caller's
 
 
-@pytest.mark.parametrize("kind", ["packed", "padded"])
+@pytest.mark.parametrize(
+    "kind",
+    ["packed", "padded", {"id": None, "tokens": "packed", "name": None}],
+    ids=str,
+)
 def test_beside_ragged_leaves(kind):
     rows = [{"id": i, "tokens": np.arange(i % 5), "name": f"n{i}"} for i in range(30)]
     arguments = {**KWARGS, "payload_bytes": 4096, "ragged": kind}
@@ -121,6 +125,16 @@ def test_beside_ragged_leaves(kind):
         for batch in echobuf.EchoLoader(upstream, **arguments, **more):
             ids = np.asarray(batch["id"]).tolist()
             assert batch["name"] == [f"n{i}" for i in ids]
+
+
+def test_a_leaf_that_is_carried_cannot_be_ragged():
+    rows = [{"tokens": np.arange(i), "name": "a"} for i in range(9)]
+    ragged = {"tokens": "packed", "name": "packed"}
+    loader = echobuf.EchoLoader(rows, **KWARGS, payload_bytes=4096, ragged=ragged)
+    with pytest.raises(
+        echobuf.OptionError, match=r"`ragged` names `example\['name'\]`"
+    ):
+        iter(loader)
 
 
 @settings(max_examples=30, deadline=None)

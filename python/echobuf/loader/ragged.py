@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +19,14 @@ from echobuf.ragged import Padded, Ragged
 from echobuf.spec import as_array, shape_of
 from echobuf.trees import (
     NAMESPACE,
+    StandIns,
+    are_none,
     difference,
     flatten,
+    flatten_with_objects,
     is_none,
     leaves_of,
+    paths_of_none,
     stand_for,
 )
 
@@ -101,20 +107,34 @@ def flags_of(flags: Any, treespec: Any, what: str) -> list[bool]:
 
     Args:
         flags: a tree of them.
-        treespec: the structure of what upstream yields.
+        treespec: the structure of what upstream yields, with None for each leaf that is
+            carried.
         what: its name: "example" or "batch".
 
     Raises:
-        OptionError: the tree has another structure.
+        OptionError: the tree has another structure, or a leaf is carried that it says
+            is ragged.
     """
     try:
-        return [flag is True for flag in leaves_of(flags, treespec)]
+        if isinstance(flags, StandIns):
+            return [flag is True for flag in leaves_of(flags, treespec)]
+        all_flags = flatten_with_objects(flags, treespec)
     except (ValueError, TypeError) as error:
         raise OptionError(
             f"`ragged` has another structure than `{what}`: {message(error)} Give "
             "'packed' or 'padded', or a pytree with it at each ragged leaf and None at "
             "every other."
         ) from None
+    are_carried = are_none(treespec)
+    carried = itertools.compress(all_flags, are_carried)
+    for flag, path in zip(carried, paths_of_none(treespec), strict=True):
+        if flag is True:
+            raise OptionError(
+                f"`ragged` names `{what}{path}`, which is no array; put None in its "
+                "place."
+            )
+    arrays = itertools.compress(all_flags, map(operator.not_, are_carried))
+    return [flag is True for flag in arrays]
 
 
 def has_rows(leaf: Any) -> bool:
