@@ -170,6 +170,14 @@ def of_columns(leaf: Any) -> str:
     return find(leaf, _COLUMNS)
 
 
+def holds_objects(leaf: Any) -> bool:
+    """Return True for an array of pandas or TensorFlow that has texts or objects."""
+    try:
+        return leaf.dtype.name in ("object", "string", "str", "category")
+    except Exception:  # of what has no dtype; torch's have no name
+        return False
+
+
 def to_fit(leaf: Any, *, varies: int | None = None, stacked: bool = False) -> str:
     """Return how to give all examples one shape.
 

@@ -278,16 +278,8 @@ def is_numeric(leaf: Any) -> bool:
         return True
     # The class is asked: where `__getattr__` is `__getitem__` an instance may raise.
     if any(hasattr(type(leaf), name) for name in ("__array__", "__array_interface__")):
-        return not holds_objects(leaf)
+        return not hints.holds_objects(leaf)
     return _lends_numbers(leaf)
-
-
-def holds_objects(leaf: Any) -> bool:
-    """Return True for an array of pandas or TensorFlow that has texts or objects."""
-    try:
-        return leaf.dtype.name in ("object", "string", "str", "category")
-    except Exception:  # as in `shape_of`; torch's dtypes have no name
-        return False
 
 
 def shape_of(leaf: Any) -> tuple[Any, ...]:

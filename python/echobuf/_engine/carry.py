@@ -13,7 +13,6 @@ from echobuf._engine.ragged_forms import RaggedLeaf, is_arrow, is_nested
 from echobuf.errors import SpecError
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import (
-    holds_objects,
     is_numeric,
     make_structure,
     of_all_leaves,
@@ -162,7 +161,7 @@ class Carrier:
 
     def _listed(self, leaf: Any, arrays: list[Any]) -> Any:
         """Return a leaf of a batch; an array of texts or objects as a list of them."""
-        is_array = type(leaf) is np.ndarray or holds_objects(leaf)
+        is_array = type(leaf) is np.ndarray or hints.holds_objects(leaf)
         if not is_array or not is_object(leaf, ragged=self._ragged):
             return leaf
         if shape_of(leaf)[:1] != (count_examples(arrays, ragged=self._ragged),):
@@ -258,7 +257,7 @@ def skip_objects(leaves: list[Any], count: int, left: int) -> list[Any]:
 
 def _is_decided(leaf: Any) -> bool:
     """Return True if all instances of a type are objects."""
-    if issubclass(type(leaf), np.ndarray) or holds_objects(leaf):
+    if issubclass(type(leaf), np.ndarray) or hints.holds_objects(leaf):
         return False
     try:
         memoryview(leaf)
