@@ -10,6 +10,7 @@ import threading
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import echobuf
@@ -96,7 +97,7 @@ def die_at(call):
         return pwrite(descriptor, data[: max(100, len(data) // 2)], at)
 
     pwrite = os.pwrite
-    for name in ("open", "unlink", "makedirs", "ftruncate", "close"):
+    for name in ("open", "unlink", "mkdir", "ftruncate", "close"):
         setattr(os, name, deadly(getattr(os, name)))
     os.pwrite = write_part
 
@@ -323,6 +324,7 @@ def test_a_directory_that_is_gone_is_missed_by_nobody(tmp_path):
     shutil.rmtree(tmp_path / "cache")
     for epoch in range(3):
         read_epoch(cached, epoch)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_directory_of_the_other_kind_or_seed_is_refused(tmp_path):
@@ -338,7 +340,7 @@ def test_a_directory_of_the_other_kind_or_seed_is_refused(tmp_path):
         make(renewed, source=[1, 2], seed=4)
     assert (renewed / "echobuf-cache.json").read_text() == before
     assert json.loads(before)["seed"] == 3
-    make(renewed, 7, source=[1, 2], seed=3)  # the same items, at other epochs
+    make(renewed, 7, source=[1, 2], seed=np.int64(3))  # the same items, at other epochs
 
 
 def test_descriptors_that_are_used_up_are_explained(tmp_path):

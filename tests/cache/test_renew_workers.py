@@ -136,6 +136,31 @@ def test_a_loader_of_echobuf_tells_it_the_epoch(place, tmp_path, source, wrap):
     assert cached.stats().misses == made
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_of_echobuf_that_is_resumed_serves_the_same_batches(tmp_path, workers):
+    """In a directory that has the items, and in one that has none."""
+
+    def make_loader(name):
+        cached = make(tmp_path / name, source=Drawn("seed"))
+        return echobuf.EchoLoader(cached, num_workers=workers, seed=3, **ECHO)
+
+    def texts(batches):
+        return [[batch["index"].tolist(), batch["x"].tolist()] for batch in batches]
+
+    loader = make_loader("first")
+    loader.set_epoch(4)
+    batches = iter(loader)
+    begun = [next(batches) for _ in range(5)]
+    state = loader.state_dict()
+    rest = texts(batches)
+    assert len(rest) + len(begun) == COUNT * 2 // 4
+    for name in ("first", "new"):
+        resumed = make_loader(name)
+        resumed.set_epoch(state["epoch"])
+        resumed.load_state_dict(state)
+        assert texts(resumed) == rest
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_ranks_serve_what_one_process_serves(tmp_path, shared):
     """Each rank reads its part of an epoch, which is another one in each epoch."""

@@ -138,17 +138,18 @@ class CachedDataset:
         self._transform = _check_callable("transform", transform)
         self._counters = SharedCounters(self._COUNTED)
         self._identity = directories.check_identity(identity)
-        self._schedule = _check_renewal(renew, check_seed(seed))
+        self._seed = check_seed(seed)
+        self._schedule = _check_renewal(renew, self._seed)
         self._renewed: FileStore | RenewedMemory | None = None
         self._store: MemoryStore | DiskStore | FileStore
         if directory is not None:
-            self._store = self._open(directory, seed)
+            self._store = self._open(directory)
         elif self._schedule is None:
             self._store = MemoryStore(self._length, self._max_bytes)
         else:
             self._store = self._renewed = RenewedMemory(self._length, self._max_bytes)
 
-    def _open(self, directory: Any, seed: int) -> DiskStore | FileStore:
+    def _open(self, directory: Any) -> DiskStore | FileStore:
         """Return the store in a directory, which is claimed for these data."""
         is_renewed = self._schedule is not None
         if self._identity is None:
@@ -161,7 +162,7 @@ class CachedDataset:
         if is_renewed:
             from echobuf.cache.files import FileStore
 
-            self._renewed = FileStore(claim(seed), self._length, self._max_bytes)
+            self._renewed = FileStore(claim(self._seed), self._length, self._max_bytes)
             return self._renewed
         from echobuf.cache.disk import DiskStore
 

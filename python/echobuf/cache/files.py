@@ -201,10 +201,13 @@ def _write_from(descriptor: int, data: memoryview, at: int) -> None:
 
 
 def _open_to_write(path: str) -> int:
-    """Open a file; make it, and its folder, where there is none."""
+    """Open a file; make it, and its folders below the cache's, where it is new."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
     try:
         return os.open(path, flags, 0o666)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        folder = os.path.dirname(path)
+        for each in (os.path.dirname(folder), folder):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(each)
         return os.open(path, flags, 0o666)
