@@ -22,6 +22,7 @@ from echobuf.workers.messages import pack_item
 
 _GENERATION = 0  # places of words, of 8 bytes each
 _SHIFT = 8
+_RELEASED = 16
 _SEATS = 64
 _INDEX = 4096  # place of the first entry
 _ENTRY = struct.Struct("=QQq")  # place and bytes of a row, index of the example
@@ -31,8 +32,7 @@ _REGIONS = 1 << 12  # of a generation
 _GENERATIONS = 1 << 8
 _OF_THIS_PROCESS = _REGIONS - 1
 _PENDING = 1 << 22  # bytes that are given back at once
-
-_Entries = npt.NDArray[np.uint64]
+_STEP = 1 << 16  # entries that are looked at together
 
 
 class ObjectLog:
@@ -57,7 +57,6 @@ class ObjectLog:
         self._given_back: dict[int, int] = {}  # of each region, up to where
         self._read_to: dict[int, int] = {}  # likewise, what was taken
         self._pending = 0  # bytes
-        self._released = 0  # entries
         self._begun = 0  # the first row of the term that was begun last
         self._lock = threading.RLock()
         self._writers: dict[int, LogWriter] = {}
@@ -155,18 +154,18 @@ class ObjectLog:
     def release(self, number: int) -> None:
         """Give back what rows before `number` take."""
         with self._lock:
-            first = self._released
-            if number <= first:
-                return
-            self._released = number
-            entries = self._index(first, number)
-            ends: dict[int, int] = {}
-            for place, length, _ in entries.tolist():
-                if length:
-                    region = _region(place)
-                    ends[region] = max(ends.get(region, 0), place + length)
-            self._give_back(ends)
-            _punch(self.descriptor, _place(first), _place(number))
+            first = self._get(_RELEASED)
+            while first < number:
+                end = min(number, first + _STEP)
+                places, lengths, _ = self._index(first, end).T
+                regions = np.where(lengths, (places - _ROWS) >> _REGION_BITS, -1)
+                for region in {*regions.tolist()} - {-1}:
+                    are_there = regions == region
+                    last = int((places + lengths)[are_there].max())
+                    self._give_back({region: last})
+                _punch(self.descriptor, _place(first), _place(end))
+                self._set(_RELEASED, end)
+                first = end
 
     def _give_back(self, ends: dict[int, int]) -> None:
         for region, end in ends.items():
