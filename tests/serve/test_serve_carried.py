@@ -174,6 +174,21 @@ def test_states_between_epochs():
             assert served([[check(batch) for batch in loader]]) == [whole(2)]
 
 
+def test_a_job_that_was_dropped_is_told_so():
+    with server_of(Titled(N), lag=1000) as server:
+        attached = serve.attach(NAME)
+        loader = EchoLoader(attached, factor=1, prefetch=4, **KWARGS)
+        epoch = iter(loader)
+        check(next(epoch))
+        ring = ring_of(server)
+        until(lambda: ring.core.published() >= N)
+        ring.core.leave_seat(0, 1)  # as if its lease were over
+        ring.log.release(N)
+        with pytest.raises(echobuf.UpstreamError, match="dropped this job"):
+            [*map(check, epoch)]
+        attached.close()
+
+
 def test_memory_is_given_back():
     size = 100_000
     with server_of(Titled(N, size=size), jobs=2, epochs=3) as server:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from echobuf import _core
 from echobuf._engine.carry import Carried, Carrier
+from echobuf.errors import UpstreamError
 from echobuf.workers.object_log import JOB, TRAINER, ObjectLog, unpack
 
 
@@ -59,17 +61,30 @@ class AttachedCarried(LoggedCarried):
         log: has the rows.
         base: the position of the first example of the epoch.
         seat: of the job at the server.
+        check: raises if the server keeps nothing more for the job.
     """
 
-    def __init__(self, carrier: Carrier, log: ObjectLog, base: int, seat: int) -> None:
+    def __init__(
+        self,
+        carrier: Carrier,
+        log: ObjectLog,
+        base: int,
+        seat: int,
+        check: Callable[[], None],
+    ) -> None:
         super().__init__(carrier, 0, log)
         self._base = base
         self._seat = seat
+        self._check = check
 
     def _add(self, first: int, end: int) -> None:
-        numbers = range(self._base + first, self._base + end)
-        for row, index in self._log.read(numbers):
-            self.objects.add(unpack(row, index, JOB), 1, False)
+        try:
+            rows = self._log.read(range(self._base + first, self._base + end))
+            for row, index in rows:
+                self.objects.add(unpack(row, index, JOB), 1, False)
+        except UpstreamError:
+            self._check()
+            raise
         self._log.note_needed(self._seat, self._base + end)
 
 

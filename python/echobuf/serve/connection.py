@@ -130,6 +130,11 @@ class Connection:
                 f"upstream of the server {self.name!r} failed: {self.slot.reason()}"
             )
 
+    def check_held(self) -> None:
+        """Raise `UpstreamError` if the server keeps nothing more for this job."""
+        if not self.slot.is_held():
+            raise self.cut_off_error()
+
     def cut_off_error(self) -> UpstreamError:
         """Return the error for slots that the server keeps no longer for this job."""
         return left_error() if self._kept.is_closed() else dropped_error(self.name)

@@ -226,8 +226,13 @@ class ServerReader(Reader):
         )
         log = self._connection.log
         if request.carrier is not None and log is not None:
-            seat = self._connection.seat
-            feeder.carried = AttachedCarried(request.carrier, log, epoch.base, seat)
+            feeder.carried = AttachedCarried(
+                request.carrier,
+                log,
+                epoch.base,
+                self._connection.seat,
+                self._connection.check_held,
+            )
         if not feeder.is_stopped():
             self._held.epoch = None
         return feeder
