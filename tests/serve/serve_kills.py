@@ -1,8 +1,8 @@
 """Kill jobs and servers at random: `python tests/serve/serve_kills.py KILLS SEED`.
 
-With `ragged` behind it, examples differ in length. Every epoch that a job gets to the
-end of must have each fresh example exactly as often as its factor says, whole, however
-often the server was killed meanwhile.
+With `ragged` behind it, examples differ in length; with `carries` they have texts.
+Every epoch that a job gets to the end of must have each fresh example exactly as often
+as its factor says, whole, however often the server was killed meanwhile.
 """
 
 from __future__ import annotations
@@ -27,16 +27,22 @@ _NAME = "kills"
 
 
 class Numbers:
-    """An upstream whose examples repeat their number, `length_of` times."""
+    """An upstream whose examples repeat their number, `length_of` times.
 
-    def __init__(self, length_of: Callable[[int], int]) -> None:
+    If it carries, they have their number as a text, too.
+    """
+
+    def __init__(self, length_of: Callable[[int], int], *, carries: bool) -> None:
         self._length_of = length_of
+        self._carries = carries
 
     def __iter__(self) -> Iterator[Any]:
         for i in range(_N):
             if i % 16 == 0:
                 time.sleep(0.001)
-            yield {"id": np.int64(i), "data": np.full(self._length_of(i), i, np.int32)}
+            data = np.full(self._length_of(i), i, np.int32)
+            more = {"text": str(i)} if self._carries else {}
+            yield {"id": np.int64(i), "data": data, **more}
 
 
 def _one_length(number: int) -> int:
@@ -47,11 +53,10 @@ def _some_length(number: int) -> int:
     return number * 7919 % 400
 
 
-def _serve(kwargs: dict[str, Any]) -> None:
+def _serve(kwargs: dict[str, Any], *, carries: bool) -> None:
     length_of = _some_length if kwargs else _one_length
-    serve.Server(
-        Numbers(length_of), _NAME, window=32, lag=64, lease=2.0, **kwargs
-    ).wait()
+    upstream = Numbers(length_of, carries=carries)
+    serve.Server(upstream, _NAME, window=32, lag=64, lease=2.0, **kwargs).wait()
 
 
 def _train(factor: int, out: int, kwargs: dict[str, Any]) -> None:
@@ -64,6 +69,7 @@ def _train(factor: int, out: int, kwargs: dict[str, Any]) -> None:
         counts = np.zeros(_N, int)
         for batch in loader:
             check(batch)
+            assert batch.get("text") in (None, [*map(str, batch["id"].tolist())])
             np.add.at(counts, batch["id"], 1)
         assert (counts == factor).all(), f"not {factor} times each: {counts.tolist()}"
         os.write(out, b".")
@@ -95,7 +101,10 @@ def _fork(work: Callable[[], None]) -> int:
 class Run:
     """A server and jobs, which are killed and started again."""
 
-    def __init__(self, seed: int, jobs: int = 3, *, ragged: bool = False) -> None:
+    def __init__(
+        self, seed: int, jobs: int = 3, *, ragged: bool = False, carries: bool = False
+    ) -> None:
+        self._carries = carries
         self.random = random.Random(seed)
         self._kwargs = {"payload_bytes": 32 * 800} if ragged else {}
         self.epochs, self._out = os.pipe()
@@ -106,7 +115,7 @@ class Run:
         self.jobs = [self._job() for _ in range(jobs)]
 
     def _server(self) -> int:
-        return _fork(lambda: _serve(self._kwargs))
+        return _fork(lambda: _serve(self._kwargs, carries=self._carries))
 
     def _job(self) -> int:
         factor = self.random.randint(1, 4)
@@ -160,12 +169,12 @@ def _shared() -> set[str]:
     return {each for each in os.listdir("/dev/shm") if "echobuf" in each}
 
 
-def main(kills: int, seed: int, *, ragged: bool = False) -> int:
+def main(kills: int, seed: int, *, ragged: bool = False, carries: bool = False) -> int:
     """Return the number of epochs that were completed meanwhile."""
     before = _shared()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
-        run = Run(seed, ragged=ragged)
+        run = Run(seed, ragged=ragged, carries=carries)
         for _ in range(kills):
             run.kill()
         run.end()
@@ -177,5 +186,6 @@ def main(kills: int, seed: int, *, ragged: bool = False) -> int:
 
 if __name__ == "__main__":
     kills, seed = int(sys.argv[1]), int(sys.argv[2])
-    whole = main(kills, seed, ragged="ragged" in sys.argv[3:])
+    kinds = sys.argv[3:]
+    whole = main(kills, seed, ragged="ragged" in kinds, carries="carries" in kinds)
     print(f"{kills} kills, {whole} whole epochs, each exact")

@@ -4,8 +4,8 @@ A server has worker processes; it is ended in every way that there is, at random
 moments, and another goes on in its place: SIGKILL, SIGTERM as of `echobuf serve`, a
 `close(restarting=True)` that ends the process by itself. Every epoch that a job gets to
 the end of must have each fresh example exactly as often as its factor says, every word
-of it as it was made. With `ragged` behind the seed, examples differ in length. Prints
-how many were killed, and how many epochs were whole.
+of it as it was made. With `ragged` behind the seed, examples differ in length; with
+`carries` they have texts. Prints how many were killed, and how many epochs were whole.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from serve_worker_data import Marked, MarkedTexts, numbers_of
@@ -37,13 +38,27 @@ RAGGED = {"payload_bytes": 32 * 1200}
 # ---- the programs
 
 
-def run_server(*, ragged: bool) -> None:
+class Told:
+    """A dataset whose examples have the numbers of another one as texts, too."""
+
+    def __init__(self, dataset: Marked | MarkedTexts) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return N
+
+    def __getitem__(self, index: int) -> Any:
+        return {"example": self._dataset[index], "text": str(index)}
+
+
+def run_server(*, ragged: bool, carries: bool) -> None:
     """Serve until SIGTERM."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     # Jobs come back within the lease, or have been killed.
+    dataset = MarkedTexts(N) if ragged else Marked(N)
     with serve.Server(
-        MarkedTexts(N) if ragged else Marked(N),
+        Told(dataset) if carries else dataset,
         NAME,
         window=32,
         lag=64,
@@ -59,7 +74,7 @@ def run_server(*, ragged: bool) -> None:
         server.close(restarting=True)
 
 
-def run_job(factor: int, *, ragged: bool) -> None:
+def run_job(factor: int, *, ragged: bool, carries: bool) -> None:
     """Train for ever; print a line for each whole epoch."""
     attached = serve.attach(NAME, timeout=60.0, reconnect=60.0)
     kwargs = {"batch_size": 8, "window": 32, "factor": factor, "seed": factor}
@@ -67,7 +82,9 @@ def run_job(factor: int, *, ragged: bool) -> None:
     while True:
         counts = np.zeros(N, int)
         for batch in loader:
-            np.add.at(counts, numbers_of(batch), 1)
+            numbers = numbers_of(batch["example"] if carries else batch)
+            np.add.at(counts, numbers, 1)
+            assert not carries or batch["text"] == [*map(str, numbers)]
         assert (counts == factor).all(), f"not {factor} times each: {counts.tolist()}"
         print(".", flush=True)
 
@@ -78,9 +95,9 @@ def run_job(factor: int, *, ragged: bool) -> None:
 class Storm:
     """A server and jobs, which are killed and started again."""
 
-    def __init__(self, folder: Path, seed: int, *, ragged: bool) -> None:
+    def __init__(self, folder: Path, seed: int, *kinds: str) -> None:
         self.folder = folder
-        self._kind = ["ragged"] if ragged else []
+        self._kind = kinds
         self.random = random.Random(seed)
         self.killed: collections.Counter[str] = collections.Counter()
         self.whole = 0
@@ -174,11 +191,14 @@ def workers_of(server: int) -> list[int]:
     return found
 
 
-def main(kills: int, seed: int, *, ragged: bool = False) -> Storm:
+def main(
+    kills: int, seed: int, *, ragged: bool = False, carries: bool = False
+) -> Storm:
+    kinds = ["ragged"] * ragged + ["carries"] * carries
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["XDG_RUNTIME_DIR"] = name
-        storm = Storm(folder, seed, ragged=ragged)
+        storm = Storm(folder, seed, *kinds)
         try:
             while sum(storm.killed.values()) < kills:
                 storm.kill()
@@ -191,11 +211,11 @@ def main(kills: int, seed: int, *, ragged: bool = False) -> Storm:
 
 
 if __name__ == "__main__":
-    is_ragged = "ragged" in sys.argv
+    kinds = {kind: kind in sys.argv for kind in ("ragged", "carries")}
     if sys.argv[1] == "server":
-        run_server(ragged=is_ragged)
+        run_server(**kinds)
     elif sys.argv[1] == "job":
-        run_job(int(sys.argv[2]), ragged=is_ragged)
+        run_job(int(sys.argv[2]), **kinds)
     else:
-        storm = main(int(sys.argv[1]), int(sys.argv[2]), ragged=is_ragged)
+        storm = main(int(sys.argv[1]), int(sys.argv[2]), **kinds)
         print(f"{dict(storm.killed)} killed, {storm.whole} whole epochs, each exact")

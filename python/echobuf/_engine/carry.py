@@ -108,6 +108,7 @@ class Carrier:
 
     Attributes:
         treespec: the structure of items, with None for each leaf that is carried.
+        paths: of the leaves that are carried.
         kinds: types that are no arrays, as they are seen.
         count: the number of leaves that are carried.
         bare: of each of these, whether it is None in a class of JAX's, for which that
@@ -125,7 +126,7 @@ class Carrier:
         is_carried = [is_leaf(x) or is_object(x, ragged=ragged) for x in leaves]
         self.treespec = without(self._whole, is_carried)
         self._is_carried = is_carried
-        self._paths = [*itertools.compress(paths, is_carried)]
+        self.paths = [*itertools.compress(paths, is_carried)]
         self._structure = make_structure(self.treespec, carries=True)
         self.kinds: set[type] = set()
         of_jax = zip(leaves, are_of_jax(self._whole), strict=True)
@@ -135,7 +136,7 @@ class Carrier:
         first_objects = itertools.compress(leaves, is_carried)
         self._never_arrays = {
             path
-            for path, leaf in zip(self._paths, first_objects, strict=True)
+            for path, leaf in zip(self.paths, first_objects, strict=True)
             if _are_never_arrays(leaf)
         }
 
@@ -150,7 +151,7 @@ class Carrier:
         if self._batched:
             objects = [self._listed(leaf, arrays) for leaf in objects]
         errors: list[tuple[str, object, SpecError]] = []
-        for path, leaf, is_bare in zip(self._paths, objects, self.bare, strict=True):
+        for path, leaf, is_bare in zip(self.paths, objects, self.bare, strict=True):
             try:
                 self._check(leaf, path, is_bare=is_bare)
             except SpecError as error:
@@ -190,7 +191,7 @@ class Carrier:
 
     def describe(self) -> str:
         """Return the names of the leaves that are carried."""
-        return ", ".join(f"`{self._what}{path}`" for path in self._paths)
+        return ", ".join(f"`{self._what}{path}`" for path in self.paths)
 
     @property
     def _what(self) -> str:

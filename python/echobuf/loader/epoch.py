@@ -85,8 +85,11 @@ class EpochFeed:
         """The error that a draw raises, if upstream could not be begun."""
         if self.cause is None:
             return None
-        if type(self.cause) is UpstreamError:  # that says it
-            return UpstreamError(*self.cause.args)
+        kind = type(self.cause)
+        if kind in (UpstreamError, ItemError):  # which says it
+            error: UpstreamError = kind(*self.cause.args)
+            error.__cause__ = self.cause.__cause__
+            return error
         return upstream_failed(self.cause)
 
     def end(self) -> None:

@@ -290,6 +290,8 @@ class ItemFeeder(Feeder):
             self._carry(objects, item)
             del objects  # which may refer to the loader, while the put waits
             self._sink.put_tree(item, self._stacked)
+        except ItemError:
+            raise
         except SpecError as error:
             raise ItemError(self._does_not_fit(error)) from error.__cause__
         except CapacityError as error:

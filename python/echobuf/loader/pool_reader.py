@@ -21,6 +21,7 @@ from echobuf.loader.arrivals import (
 )
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.items import Adapter, LookAhead
+from echobuf.loader.logged_carry import PooledCarried
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.source import Order
 from echobuf.loader.upstream import UpstreamStart
@@ -29,6 +30,7 @@ from echobuf.progress import watching
 from echobuf.resources import enough
 from echobuf.state import ENTERED_KEY
 from echobuf.workers.messages import SharedEpoch, WorkerConfig
+from echobuf.workers.object_log import JOB, TRAINER, ObjectLog
 from echobuf.workers.pool import WorkerPool
 from echobuf.workers.process import PATIENCE_S, WorkerProcess, join_all
 from echobuf.workers.settings import WorkerSettings
@@ -66,6 +68,7 @@ class PoolReader(Reader):
         self._starts = 0
         weakref.finalize(self, _drop, self._begun).atexit = False
         self.pool: WorkerPool | None = None
+        self._log: ObjectLog | None = None  # what examples carry, to this process
         self._has_example = False
         self._example: Any = None
 
@@ -172,11 +175,20 @@ class PoolReader(Reader):
         Raises:
             OptionError: the dataset cannot be sent to other processes.
         """
+        log = None if request.published is None else request.published.log
         if self.pool is None:
             assert self._config is not None
             try:
+                if request.carrier is not None and log is None:
+                    log = self._log = ObjectLog.create()
                 self.pool = WorkerPool(
-                    self.settings, self._config, self._example, buffer, self._begun
+                    self.settings,
+                    self._config,
+                    self._example,
+                    buffer,
+                    self._begun,
+                    log=log,
+                    receiver=TRAINER if request.published is None else JOB,
                 )
             except BaseException:  # what was short, such as threads, is so in them, too
                 self._drop_begun()
@@ -184,7 +196,7 @@ class PoolReader(Reader):
             self._begun.clear()
         if request.told is not None:
             self.pool.set_epoch(request.told)
-        return WorkerFeeder(self.pool, buffer, request)
+        return WorkerFeeder(self.pool, buffer, request, self._log)
 
 
 def _drop(begun: list[WorkerProcess]) -> list[WorkerProcess]:
@@ -203,10 +215,15 @@ class WorkerFeeder(Feeder):
         pool: the workers; it is not kept, so that dropping it ends them.
         buffer: open, for this epoch.
         request: the epoch; its items are indices of the sampler.
+        log: has what examples carry to this process.
     """
 
     def __init__(
-        self, pool: WorkerPool, buffer: LoaderBuffer, request: FeedRequest
+        self,
+        pool: WorkerPool,
+        buffer: LoaderBuffer,
+        request: FeedRequest,
+        log: ObjectLog | None = None,
     ) -> None:
         self._core = core = pool.core
         self._supervisor = pool.supervisor
@@ -230,6 +247,12 @@ class WorkerFeeder(Feeder):
             )
         elif entered is not None:
             self.positions = OrderedStates(request.number, offset, self._replay)
+        self._published = request.published
+        self._pooled: weakref.ref[PooledCarried] | None = None
+        if request.carrier is not None and log is not None:
+            entries = None if pool.is_in_order else (core, term)
+            self.carried = PooledCarried(request.carrier, offset, log, entries)
+            self._pooled = weakref.ref(self.carried)
         super().__init__(buffer, request.thread, request.start, term)
 
     def stop(self) -> None:
@@ -263,6 +286,13 @@ class WorkerFeeder(Feeder):
         replay, first = self._replay.take(indices, self._goes_on)
         if not self._goes_on():
             return False
+        item = self._core.submitted()
+        if self._published is not None:
+            self._published.log.shift = self._published.first - item
+        pooled = None if self._pooled is None else self._pooled()
+        if pooled is not None:
+            pooled.begin(item)
+            del pooled  # its objects may refer to the loader
         if self._arrivals is None:
             self._core.begin(self._term, None)
         else:

@@ -22,7 +22,21 @@ from echobuf.loader_buffer import LoaderBuffer
 from echobuf.state import State
 
 if TYPE_CHECKING:
+    from echobuf.workers.object_log import ObjectLog
     from echobuf.workers.settings import WorkerSettings
+
+
+@dataclass(frozen=True)
+class Published:
+    """The part of a log that an epoch is written to, for the jobs of a server.
+
+    Attributes:
+        log: the log.
+        first: the number in it of the first example that is put.
+    """
+
+    log: ObjectLog
+    first: int
 
 
 @dataclass(frozen=True)
@@ -37,6 +51,7 @@ class FeedRequest:
         snapshots: take upstream's state between items; None if it has none.
         batch_decoder: decodes batches with ragged leaves; None where none are.
         carrier: takes leaves out of items that are no arrays; None without such.
+        published: the log in which they are for other processes; None without one.
         number: of the epoch.
         resume: the position that it goes on from; None: at its start.
         told: the epoch that `set_epoch` of upstream was told last; None if none was.
@@ -52,6 +67,7 @@ class FeedRequest:
     resume: State | None = None
     told: int | None = None
     carrier: Carrier | None = None
+    published: Published | None = None
 
     @property
     def first(self) -> int:
@@ -119,10 +135,15 @@ class ThreadReader(Reader):
         start, decoder = request.start, request.batch_decoder
         if isinstance(start.items, LookAhead):
             start.first = start.items.first
-        return ItemFeeder(
-            buffer,
-            request.thread,
-            start,
+        make: Callable[..., Feeder] = ItemFeeder
+        if request.published is not None:
+            from echobuf.loader.publishing import PublishingFeeder
+
+            make = functools.partial(PublishingFeeder, request.published)
+        return make(
+            sink=buffer,
+            thread=request.thread,
+            start=start,
             stacked=request.stacked,
             decode=None if decoder is None else decoder.wrap,
             carrier=request.carrier,

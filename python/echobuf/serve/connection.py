@@ -26,6 +26,7 @@ from echobuf.loader_buffer import LoaderBuffer
 from echobuf.resources import Signal, enough
 from echobuf.serve import address, client, protocol
 from echobuf.serve.protocol import ExampleSpec
+from echobuf.workers.object_log import ObjectLog
 
 _TRY_S = 0.1
 
@@ -36,7 +37,9 @@ class Connection:
     The constructor attaches. A thread reconnects when the server has been replaced.
 
     Attributes:
-        slot: the job's seat: heartbeats, epochs, and slots to borrow.
+        seat: the number of the job's seat.
+        log: what examples carry; None where they carry nothing.
+        slot: the seat: heartbeats, epochs, and slots to borrow.
         spec: structure of an example.
         info: the server's properties.
         buffer: weak reference to the buffer over the slots; None before it is made.
@@ -51,8 +54,10 @@ class Connection:
         attached = client.attach(self.name, self.job, timeout)
         connection, seat, self.info, files = attached
         self._files = _SharedFiles(files)
+        self.log = self._files.log
         try:
             place, holder = seat
+            self.seat = place
             self.slot = self._take_slot(place, holder)
             try:
                 self.spec: ExampleSpec = protocol.unpack(self.info.example)
@@ -88,7 +93,7 @@ class Connection:
         weakref.finalize(self, self._kept.close)
 
     def _take_slot(self, seat: int, holder: int) -> _core.ClientSlot:
-        header, lease_s = self._files.both[0], self.info.lease_s
+        header, lease_s = self._files.all[0], self.info.lease_s
         try:
             return _core.ClientSlot(header, seat, holder, lease_s)
         except (RuntimeError, MemoryError, ValueError, TypeError) as error:
@@ -97,7 +102,12 @@ class Connection:
     @property
     def memory_fd(self) -> int:
         """File descriptor of the slots."""
-        return self._files.both[1]
+        return self._files.all[1]
+
+    def note_needed(self, position: int) -> None:
+        """Note the first example whose objects this job needs."""
+        if self.log is not None:
+            self.log.note_needed(self.seat, position)
 
     def check(self) -> None:
         """Raise `UpstreamError` if the server has gone and not come back."""
@@ -120,6 +130,11 @@ class Connection:
                 f"upstream of the server {self.name!r} failed: {self.slot.reason()}"
             )
 
+    def check_held(self) -> None:
+        """Raise `UpstreamError` if the server keeps nothing more for this job."""
+        if not self.slot.is_held():
+            raise self.cut_off_error()
+
     def cut_off_error(self) -> UpstreamError:
         """Return the error for slots that the server keeps no longer for this job."""
         return left_error() if self._kept.is_closed() else dropped_error(self.name)
@@ -135,11 +150,13 @@ class Connection:
 
 
 class _SharedFiles:
-    """The descriptors of the header and the slots, closed with the last reference."""
+    """The descriptors that a server shares, closed with the last reference."""
 
     def __init__(self, files: list[int]) -> None:
-        self.both = files[0], files[1]
-        for file in self.both:
+        self.all = tuple(files)
+        # What examples carry, if they do
+        self.log = ObjectLog(files[2]) if len(files) > 2 else None
+        for file in self.all[:2]:
             weakref.finalize(self, os.close, file).atexit = False
 
 
@@ -214,7 +231,7 @@ class _KeptConnection:
                 "session": self.slot.session().hex(),
                 "spec": self.description,
             },
-            self.files.both,
+            self.files.all,
         )
 
     def is_closed(self) -> bool:

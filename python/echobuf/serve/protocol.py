@@ -24,7 +24,7 @@ from echobuf.loader.items import Adapter, check_example, infer_batch
 from echobuf.resources import receive as receive_bytes
 from echobuf.spec import Spec, make_spec
 from echobuf.spec import describe as describe_spec
-from echobuf.trees import NAMESPACE, flatten, map_leaves
+from echobuf.trees import NAMESPACE, flatten, map_leaves, paths_of_none
 
 VERSION = _core.__version__
 """Of echobuf: a server and its jobs have the same."""
@@ -127,6 +127,13 @@ class ExampleSpec:
     tree: Any  # pytree with a `Field` for each leaf
     # For each leaf the name of a torch dtype that NumPy lacks, or None
     foreign: tuple[str | None, ...]
+
+    @property
+    def carries(self) -> bool:
+        """True if examples carry leaves, for which there is None in the tree."""
+        return any(
+            True for _ in paths_of_none(flatten(self.tree, is_leaf=_is_field)[1])
+        )
 
     @property
     def spec(self) -> Spec:

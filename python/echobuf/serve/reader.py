@@ -21,6 +21,7 @@ from echobuf.errors import (
 )
 from echobuf.loader.feeder import Feeder, stop_feeding
 from echobuf.loader.items import LookAhead
+from echobuf.loader.logged_carry import AttachedCarried
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import UpstreamStart
@@ -30,6 +31,7 @@ from echobuf.serve.connection import Connection, broken_error, unopened_error
 from echobuf.serve.ragged import check_leaves, check_payload, misfit_error
 
 _SLICE_S = 0.25
+_NONE = 2**62  # beyond all positions
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,7 @@ class ServerReader(Reader):
             self._connection.slot.skip_to(epoch.number - 1)
         else:
             self._connection.slot.skip_to(epoch.number)
+            self._connection.note_needed(epoch.base)
             gap = reader.gap(epoch.base)
             if gap:
                 buffer.pass_over(gap)
@@ -221,6 +224,15 @@ class ServerReader(Reader):
         feeder = ServerFeeder(
             buffer, reader, self._connection, epoch.number, self._held, request.thread
         )
+        log = self._connection.log
+        if request.carrier is not None and log is not None:
+            feeder.carried = AttachedCarried(
+                request.carrier,
+                log,
+                epoch.base,
+                self._connection.seat,
+                self._connection.check_held,
+            )
         if not feeder.is_stopped():
             self._held.epoch = None
         return feeder
@@ -262,6 +274,7 @@ class ServerFeeder(Feeder):
         """
         if self._process != os.getpid():  # a fork: the seat is the parent's
             return
+        is_first = not self.stopped.is_set()
         self.stopped.set()
         if not self._ended:  # harmless if the thread ends meanwhile
             # Not of an earlier term: a thread may be stopped once more, much later.
@@ -272,6 +285,8 @@ class ServerFeeder(Feeder):
             # In this order: nothing may be served from slots that are given up.
             self._buffer.abandon(self._term)
             if not is_ahead:
+                if is_first:  # else another epoch may have begun
+                    self._connection.note_needed(_NONE)
                 self._connection.slot.skip_to(self._epoch + 1)  # also its later part
 
     def is_stopped(self) -> bool:

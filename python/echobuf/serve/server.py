@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -33,6 +34,7 @@ from echobuf.serve.shared_ring import (
     allocate,
     ring_arguments,
 )
+from echobuf.workers.object_log import ObjectLog
 from echobuf.workers.settings import check_workers
 
 _SLICE_S = 0.25
@@ -189,7 +191,7 @@ class Server(Closing):
             if adoption.adopted is None:
                 marker.clear()
             self._ring = self._make_ring(spec, adoption)
-            self._loop.open(self._ring.core, self._info(spec))
+            self._loop.open(self._ring.core, self._info(spec), self._ring.log)
         except BaseException:
             self._loop.close()
             raise
@@ -220,7 +222,8 @@ class Server(Closing):
             core = allocate(
                 spec.spec, self._slots, self._options, self._spill, self._lease_s
             )
-            return SharedRing(spec, core, self._options)
+            log = ObjectLog.create() if spec.carries else None
+            return SharedRing(spec, core, self._options, log)
         return self._adopt_ring(spec, *adoption.adopted)
 
     def _adopt_ring(
@@ -233,7 +236,7 @@ class Server(Closing):
                 "jobs first, or choose another name."
             )
         leaves, (window, payload) = ring_arguments(spec.spec, self._options)
-        header, memory = files
+        header, memory, *more = files
         try:
             core = _core.SharedRing.adopt(
                 leaves, header, memory, self._lease_s, window, payload
@@ -243,7 +246,8 @@ class Server(Closing):
                 f"the memory that jobs of {self.name!r} share cannot be opened: "
                 f"{describe(error)}. End those jobs first, or choose another name."
             ) from error
-        return SharedRing(spec, core, self._options)
+        log = ObjectLog.adopt(os.dup(more[0])) if spec.carries else None
+        return SharedRing(spec, core, self._options, log)
 
     # ---- epochs, on a thread
 
@@ -354,7 +358,7 @@ class Server(Closing):
         while self._thread.is_alive():
             self._thread.join(0.1)
         self._upstream.close()
-        self._ring.core.release()
+        self._ring.release()
 
     def __repr__(self) -> str:
         return f"Server({self.name!r}, window={self._options.window})"

@@ -17,6 +17,7 @@ from echobuf.errors import CapacityError, EchobufError, OptionError, describe
 from echobuf.resources import Signal, track
 from echobuf.serve import address, protocol
 from echobuf.serve.protocol import Job, Message, ServerInfo, Status, close_files
+from echobuf.workers.object_log import ObjectLog
 
 _RATE_S = 0.5
 _REQUEST_TIMEOUT_S = 5.0  # to receive a request, and to send an answer
@@ -49,9 +50,11 @@ class ServerLoop:
             address.close(base, self._socket)
             raise
 
-    def open(self, ring: _core.SharedRing, info: ServerInfo) -> None:
-        """Let jobs attach to this ring."""
-        self.ring, self._info = ring, info
+    def open(
+        self, ring: _core.SharedRing, info: ServerInfo, log: ObjectLog | None
+    ) -> None:
+        """Let jobs attach to this ring, and to the log of what examples carry."""
+        self.ring, self._info, self._log = ring, info, log
         self._open.set()
 
     def close(self) -> bool:
@@ -182,9 +185,14 @@ class ServerLoop:
                 protocol.send(
                     connection,
                     {"seat": seat, **asdict(self._info)},
-                    (self.ring.header_fd(), self.ring.memory_fd()),
+                    self._files(),
                 )
         self._wait_for_disconnect(connection, seat)
+
+    def _files(self) -> tuple[int, ...]:
+        """Return descriptors of the memory that jobs share."""
+        log = () if self._log is None else (self._log.descriptor,)
+        return self.ring.header_fd(), self.ring.memory_fd(), *log
 
     def _assign_seat(self, job: str) -> tuple[int, int]:
         if any(name == job for name, _ in self._attached_jobs().values()):
@@ -313,7 +321,7 @@ class Adoption:
     def offer(self, message: Message, files: list[int]) -> None:
         """Take the memory that a job shares, on its thread, unless it is too late."""
         with self._lock:
-            if not self._is_open or self.adopted is not None or len(files) != 2:
+            if not self._is_open or self.adopted is not None or len(files) < 2:
                 return
             if message["session"] != self._session:  # of a server before the last
                 return

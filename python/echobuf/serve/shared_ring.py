@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from echobuf import _core, capacity, nodes
 from echobuf._engine import ragged
 from echobuf._engine.arrays import put_tree as put_arrays
+from echobuf._engine.carry import Carrier, find_carrier
 from echobuf._engine.termination import raise_for_put
 from echobuf.errors import (
     CapacityError,
@@ -24,7 +25,13 @@ from echobuf.loader import source
 from echobuf.loader.items import Adapter, LookAhead
 from echobuf.loader.lengths import count_units
 from echobuf.loader.ragged import BatchDecoder
-from echobuf.loader.readers import FeedRequest, ThreadReader, choose_reader, is_attached
+from echobuf.loader.readers import (
+    FeedRequest,
+    Published,
+    ThreadReader,
+    choose_reader,
+    is_attached,
+)
 from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import (
     Upstream,
@@ -36,18 +43,29 @@ from echobuf.resources import Signal, enough
 from echobuf.serve.protocol import ExampleSpec, fixed_tree, read_spec
 from echobuf.serve.ragged import RaggedServing, most_ahead
 from echobuf.spec import Spec, make_structure
+from echobuf.workers.object_log import ObjectLog
 from echobuf.workers.settings import WorkerSettings
 
 _SLICE_S = 0.25  # of a wait for the end of an epoch
 
 
 class SharedRing:
-    """The ring of a server, with the methods of a buffer that a `Feeder` calls."""
+    """The ring of a server, with the methods of a buffer that a `Feeder` calls.
+
+    Attributes:
+        log: has what examples carry, at their positions in the ring; None where they
+            carry nothing.
+    """
 
     def __init__(
-        self, spec: ExampleSpec, core: _core.SharedRing, options: Options
+        self,
+        spec: ExampleSpec,
+        core: _core.SharedRing,
+        options: Options,
+        log: ObjectLog | None,
     ) -> None:
         self.core = self._core = core
+        self.log = log
         self.spec = spec.spec
         core.use(make_structure(self.spec.treespec))
         core.take_foreign(list(spec.foreign))
@@ -69,6 +87,24 @@ class SharedRing:
         It may be short where no job is in it, which has ended it.
         """
         return self._has_ended or all(waiting for _, waiting, *_ in self.core.jobs())
+
+    def release_objects(self) -> None:
+        """Give back the memory of what jobs need no more of the log."""
+        if self.log is None:
+            return
+        published = self.core.published()
+        needed = [
+            min(published - held, self.log.needed(seat))
+            for seat, waiting, _, _, held, _ in self.core.jobs()
+            if not waiting
+        ]
+        self.log.release(min(needed, default=published))
+
+    def release(self) -> None:
+        """Free the memory, as far as no job has it."""
+        self.core.release()
+        if self.log is not None:
+            self.log.close()
 
     # ---- as of a buffer's backend
 
@@ -227,7 +263,9 @@ class ServerUpstream:
         self._upstream = Upstream(upstream)
         self._ragged = ragged
         self._window = window
-        self._batch_decoder: BatchDecoder | None = None  # from the first item on
+        # From the first item on:
+        self._batch_decoder: BatchDecoder | None = None
+        self._carrier: Carrier | None = None
         self._thread = UpstreamThread()
 
     def first(self) -> tuple[UpstreamStart, ExampleSpec]:
@@ -241,7 +279,7 @@ class ServerUpstream:
         nodes.warn_of_lost(first, "batch" if self._batched else "example")
         if self._ragged is None:
             infer = functools.partial(fixed_tree, batched=self._batched)
-            spec, adapter = read_spec(first, infer)
+            spec, adapter = read_spec(first, infer, boxed=self._strip(first))
         else:
             spec, adapter = self._first_ragged(self._ragged, start, first)
         if not self.reader.is_pool:
@@ -251,14 +289,17 @@ class ServerUpstream:
     def _first_ragged(
         self, ragged: RaggedServing, start: UpstreamStart, first: Any
     ) -> tuple[ExampleSpec, Adapter]:
-        more, boxed = iter(()), None
+        more, boxed = iter(()), first
         if self._batched:
             self._batch_decoder = ragged.batch_decoder(self._upstream.iterable, first)
             boxed = self._batch_decoder.wrap(first)
-        elif isinstance(start.items, LookAhead):
+        boxed = self._strip(boxed)
+        if not self._batched and isinstance(start.items, LookAhead):
             more = self._thread.iterate(
                 self.reader.look(start.items, most_ahead(self._window))
             )
+            if self._carrier is not None:
+                more = map(self._carrier.strip, more)
         infer = ragged.inference(more, batched=self._batched)
         try:
             return read_spec(first, infer, boxed=boxed)
@@ -266,6 +307,12 @@ class ServerUpstream:
             if isinstance(start.items, LookAhead):
                 start.items.raise_error()
             raise
+
+    def _strip(self, first: Any) -> Any:
+        """Return the first item without the leaves that are no arrays."""
+        ragged = self._ragged is not None
+        self._carrier = find_carrier(first, batched=self._batched, ragged=ragged)
+        return first if self._carrier is None else self._carrier.strip(first)
 
     def begin(self, number: int, *, looks_ahead: bool = False) -> UpstreamStart:
         """Begin an epoch."""
@@ -304,6 +351,9 @@ class ServerUpstream:
         if start.items is None:
             ring.close()
             return
+        published = None
+        if ring.log is not None:
+            published = Published(ring.log, ring.core.published())
         request = FeedRequest(
             self._thread,
             start,
@@ -311,11 +361,14 @@ class ServerUpstream:
             self._batched,
             batch_decoder=self._batch_decoder,
             told=self._upstream.epochs.number,
+            carrier=self._carrier,
+            published=published,
         )
         with enough("the upstream of a server", "make `num_workers` smaller"):
             feeder = self.reader.feed(ring, request)  # type: ignore[arg-type]
         del start, request
         while not feeder.join(_SLICE_S):
+            ring.release_objects()
             if stopped.is_set():
                 feeder.end()
 

@@ -22,6 +22,7 @@ import numpy as np
 from echobuf import _core, capacity
 from echobuf._engine import ragged
 from echobuf._engine.arrays import prepare_put
+from echobuf._engine.carry import Carrier
 from echobuf._engine.ragged_forms import as_arrays
 from echobuf.errors import CapacityError, ItemError, SpecError
 from echobuf.spec import make_spec
@@ -34,8 +35,8 @@ from echobuf.workers.messages import (
     RecordConfig,
     WorkerConfig,
     pack_error,
-    pack_item,
 )
+from echobuf.workers.object_log import LogWriter, ObjectLog, pack_first, pack_objects
 
 _SLICE_S = 1.0
 _ORPHANED = 1  # exit code of a worker whose trainer has gone
@@ -50,8 +51,9 @@ def run_worker(
         payload: the `WorkerConfig`.
         pipe: to the trainer.
         trainer: a pidfd of it, to be detached; None where the system has none.
-        shared: descriptors, to be detached: of the control block and of the ring's
-            slots; they come later to a worker that makes the first example.
+        shared: descriptors, to be detached: of the control block, of the ring's
+            slots, and of what examples carry, if they do; they come later to a worker
+            that makes the first example.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer handles it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -106,9 +108,11 @@ def make_first(dataset: Any, pipe: Connection) -> tuple[RecordConfig, list[int]]
     while True:
         what, asked = pipe.recv()
         if what == GO_ON:
-            return pickle.loads(asked), [recv_handle(pipe) for _ in range(2)]
+            record: RecordConfig = pickle.loads(asked)
+            count = 3 if record.carries else 2
+            return record, [recv_handle(pipe) for _ in range(count)]
         try:
-            answer = ITEM, asked, pack_item(dataset[asked])
+            answer = ITEM, asked, pack_first(dataset[asked], asked)
         except BaseException as error:
             pipe.send((FAILED, asked, pack_error(error)))
         else:
@@ -123,10 +127,21 @@ class _ExampleWriter:
     """A reader of examples, as the trainer has one, that writes them into slots."""
 
     def __init__(
-        self, config: WorkerConfig, record: RecordConfig, control_block: int, slots: int
+        self,
+        config: WorkerConfig,
+        record: RecordConfig,
+        control_block: int,
+        slots: int,
+        log: int | None = None,
     ) -> None:
         self._dataset = config.dataset
-        spec = make_spec(as_arrays(config.adapter.read_first(record.example)))
+        example = record.example
+        self._carried: _CarriedWriter | None = None
+        if log is not None:
+            config.adapter.learn(example)
+            self._carried = _CarriedWriter(record, log, config.start)
+            example = self._carried.carrier.strip(example)
+        spec = make_spec(as_arrays(config.adapter.read_first(example)))
         self._spec = replace(spec, fields=record.fields)
         self._read = config.adapter.decoder()
         self._ragged = record.ragged
@@ -168,7 +183,10 @@ class _ExampleWriter:
             self._told = self._epoch.get()
             self._dataset.set_epoch(self._told)
         item = self._dataset[index]
+        objects: list[Any] = []
         try:
+            if self._carried is not None:
+                item, objects = self._carried.carrier.split(item)
             leaves = self._spec.flatten(self._read(item), "example")
             if self.worker.write(leaves) is not None:
                 ready = prepare_put(leaves, self._spec, stacked=False)
@@ -183,6 +201,8 @@ class _ExampleWriter:
             raise CapacityError(
                 f"example {index} of upstream is too large: {error}"
             ) from error.__cause__
+        if self._carried is not None:  # first: draws find it once the item is done
+            self._carried.write(self.worker.item(), objects, index)
 
     def _check_sizes(self, arrays: list[Any]) -> None:
         """Raise for an example larger than a segment's share, or than a row."""
@@ -194,6 +214,21 @@ class _ExampleWriter:
                 stacked=False,
                 share=self._ragged.share,
             )
+
+
+class _CarriedWriter:
+    """Writes the leaves of examples that are no arrays."""
+
+    def __init__(self, record: RecordConfig, log: int, start: int) -> None:
+        is_ragged = record.ragged is not None
+        self.carrier = Carrier(record.example, batched=False, ragged=is_ragged)
+        self._receiver = record.receiver
+        self._log = ObjectLog(log)
+        self._writer: LogWriter = self._log.writer(start)
+
+    def write(self, item: int, objects: list[Any], index: int) -> None:
+        row = pack_objects(objects, self.carrier.paths, index, self._receiver)
+        self._writer.write(self._log.shift + item, row, index)
 
 
 def seed_all(seed: int, number: int, start: int) -> int:

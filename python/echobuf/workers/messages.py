@@ -66,6 +66,8 @@ class RecordConfig:
     fields: tuple[Field, ...]
     capacity: int  # number of slots in the ring
     ragged: RaggedConfig | None = None  # set where examples have ragged leaves
+    carries: bool = False  # True where examples have leaves that are no arrays
+    receiver: str = ""  # the process that reads these
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from echobuf.workers.messages import (
     WorkerConfig,
     unpack_error,
 )
+from echobuf.workers.object_log import TRAINER, ObjectLog
 from echobuf.workers.process import PATIENCE_S, WorkerProcess, join_all
 from echobuf.workers.settings import WorkerSettings
 
@@ -54,6 +55,9 @@ class WorkerPool:
         example: Any,
         buffer: LoaderBuffer,
         begun: Sequence[WorkerProcess] = (),
+        *,
+        log: ObjectLog | None = None,
+        receiver: str = TRAINER,
     ) -> None:
         backend = buffer.backend
         try:
@@ -65,7 +69,14 @@ class WorkerPool:
                 "which limits this process has (`ulimit -a`)."
             ) from None
         ragged = RaggedConfig.of(buffer, self.core)
-        record = RecordConfig(example, buffer.spec.fields, backend.slots, ragged)
+        record = RecordConfig(
+            example,
+            buffer.spec.fields,
+            backend.slots,
+            ragged,
+            carries=log is not None,
+            receiver=receiver,
+        )
         configs = [
             replace(config, number=number, record=record)
             for number in range(settings.count)
@@ -73,7 +84,7 @@ class WorkerPool:
         self._epoch = config.epoch
         self.is_in_order = settings.in_order
         self.supervisor = Supervisor(
-            settings, self.core, configs, weakref.ref(buffer), begun
+            settings, self.core, configs, weakref.ref(buffer), begun, log
         )
         # At interpreter exit `_close_all` does this, while modules are still there.
         weakref.finalize(self, self.supervisor.close).atexit = False
@@ -126,8 +137,10 @@ class Supervisor:
         configs: list[WorkerConfig],
         buffer: weakref.ref[LoaderBuffer],
         begun: Sequence[WorkerProcess] = (),
+        log: ObjectLog | None = None,
     ) -> None:
         self._settings = settings
+        self._log = log
         self._core = core
         self._configs = configs
         self._buffer = buffer
@@ -286,12 +299,8 @@ class Supervisor:
                 return
             worker.reap()
             self._workers[worker.number] = None
-            if (
-                self.closed
-                or self._term is None
-                or self._has_failed
-                or self._has_given_up
-            ):
+            is_over = self._term is None or self._has_failed or self._has_given_up
+            if self.closed or is_over:
                 return  # the next epoch starts a new worker
             self._restarts += 1
             if worker.failed_at_start or self._restarts > self._settings.max_restarts:
@@ -327,7 +336,7 @@ class Supervisor:
             record = self._configs[worker.number].record
             assert record is not None
             try:
-                worker.go_on(self._core, record)
+                worker.go_on(self._core, record, self._log)
             except EOFError:
                 worker.reap()
                 self._workers[worker.number] = None
@@ -335,7 +344,9 @@ class Supervisor:
     def _start(self, number: int) -> None:
         config = replace(self._configs[number], start=self._starts)
         self._starts += 1
-        self._workers[number] = WorkerProcess(self._settings, self._core, config)
+        self._workers[number] = WorkerProcess(
+            self._settings, self._core, config, self._log
+        )
 
     def _give_up(self, term: int, count: int) -> None:
         with self.lock:

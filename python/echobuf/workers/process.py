@@ -28,6 +28,7 @@ from echobuf.workers.messages import (
     WorkerConfig,
     unpack_error,
 )
+from echobuf.workers.object_log import TRAINER, ObjectLog, unpack
 from echobuf.workers.settings import WorkerSettings
 
 PATIENCE_S = 1.0  # for workers that were asked to end
@@ -44,6 +45,7 @@ class WorkerProcess:
         core: the native pool whose items the worker takes; None for a worker that
             is started before it, and may be asked for examples until it goes on.
         config: sent to the worker.
+        log: gets what examples carry; None where they carry nothing.
 
     Attributes:
         number: of the worker.
@@ -57,6 +59,7 @@ class WorkerProcess:
         settings: WorkerSettings,
         core: _core.WorkerPool | None,
         config: WorkerConfig,
+        log: ObjectLog | None = None,
     ) -> None:
         self.number = config.number
         self.start = config.start
@@ -67,7 +70,7 @@ class WorkerProcess:
         trainer = _open_pidfd(os.getpid())
         context: Any = settings.context
         payload = Payload(config)
-        shared = () if core is None else (core.control_block_fd(), core.memory_fd())
+        shared = () if core is None else _shared(core, log)
         self.process = context.Process(
             target=run_worker,
             args=(
@@ -126,15 +129,17 @@ class WorkerProcess:
             except OSError:
                 raise EOFError from None
             if what == ITEM:
-                return pickle.loads(packed)
+                return unpack(packed, index, TRAINER)
             if what == FAILED:
                 raise unpack_error(packed)
             self.is_ready = True
 
-    def go_on(self, core: _core.WorkerPool, record: RecordConfig) -> None:
+    def go_on(
+        self, core: _core.WorkerPool, record: RecordConfig, log: ObjectLog | None
+    ) -> None:
         """Let a worker that has made the first example take items of a pool."""
         self._send((GO_ON, pickle.dumps(record)))
-        for each in (core.control_block_fd(), core.memory_fd()):
+        for each in _shared(core, log):
             try:
                 send_handle(self.pipe, each, self.process.pid)
             except OSError:
@@ -182,6 +187,12 @@ class WorkerProcess:
             f"{restarts} restarts in an epoch. SIGKILL is often the system, out of "
             "memory; SIGSEGV native code of upstream's."
         )
+
+
+def _shared(core: _core.WorkerPool, log: ObjectLog | None) -> list[int]:
+    """Return descriptors of the memory that a pool shares with its workers."""
+    shared = [core.control_block_fd(), core.memory_fd()]
+    return shared if log is None else [*shared, log.descriptor]
 
 
 def join_all(workers: list[WorkerProcess], patience_s: float) -> None:
