@@ -104,7 +104,7 @@ bool bind_number(const Leaf& leaf, py::handle item, std::size_t leaves,
   if (!leaf.write_number(item.ptr(), bytes)) return false;
   if (sources.numbers.empty()) sources.numbers.reserve(leaves);  // they stay in place
   sources.numbers.push_back(bytes);
-  sources.leaves.push_back({sources.numbers.back().data(), 0});
+  sources.add(sources.numbers.back().data(), 0);
   sources.n = 1;
   return true;
 }
@@ -161,7 +161,7 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
     }
     if (n != sources.n || rows != sources.rows) return i;
     if (in_batches_ && rows > static_cast<std::size_t>(leaf.shape[0])) return i;
-    sources.leaves.push_back({array->data, stacked ? array->stride(0) : 0});
+    sources.add(array->data, stacked ? array->stride(0) : 0);
   }
   if (!within_limits(sources)) return 0;
   return std::nullopt;

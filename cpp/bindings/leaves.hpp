@@ -49,6 +49,14 @@ struct Sources {
   std::uint64_t n = 0;
   std::size_t rows = 0;
   std::uint64_t payload = 0;  // bytes of leaves of any length
+
+  /// Adds a leaf. It is written in place: a processor waits for a store before it copies
+  /// those bytes together with others.
+  void add(const std::byte* data, std::ptrdiff_t stride) {
+    SourceLeaf& leaf = leaves.emplace_back();
+    leaf.data = data;
+    leaf.stride = stride;
+  }
 };
 
 class Leaves {
