@@ -68,14 +68,19 @@ class Leaves {
   /// The fields of a record.
   std::vector<FieldShape> fields() const;
 
-  /// Fills `sources` with where `arrays` lie, or says the index of a leaf that does not
-  /// fit, or is none of: an array of NumPy's, of a framework with DLPack's exchange API
-  /// or of the buffer protocol, its rows contiguous; a scalar of NumPy's; a number.
-  std::optional<std::size_t> bind(PyObject* const* arrays, Form form, bool stacked,
-                                  Sources& sources) const;
+  /// Fills `sources` with where `arrays` lie. Returns the index of the first that does
+  /// not fit, or is none of: an array of NumPy's, of a framework with DLPack's exchange
+  /// API or of the buffer protocol, its rows contiguous; a scalar of NumPy's; a number.
+  /// The number of leaves where all of them fit.
+  std::size_t bind(PyObject* const* arrays, Form form, bool stacked,
+                   Sources& sources) const;
+  /// The same of a list as long as the spec; nothing where all of them fit.
   std::optional<std::size_t> bind(const py::list& arrays, bool stacked,
                                   Sources& sources) const {
-    return bind(PySequence_Fast_ITEMS(arrays.ptr()), Form::kStored, stacked, sources);
+    const std::size_t fit =
+        bind(PySequence_Fast_ITEMS(arrays.ptr()), Form::kStored, stacked, sources);
+    if (fit == leaves_.size()) return std::nullopt;
+    return fit;
   }
 
   /// Refuses, from now on, examples whose leaves of any length are longer than these

@@ -96,6 +96,7 @@ Structure::Node Structure::make(const py::handle& node) {
 
 bool Structure::flatten(PyObject* tree, HeldLeaves& arrays, HeldLeaves& carried) const {
   arrays.reserve(arrays_);
+  carried.reserve(leaves_ - arrays_);
   if (root_) {
     if (visit(*root_, tree, arrays, carried)) return true;
     arrays.clear();
