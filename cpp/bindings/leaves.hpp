@@ -50,8 +50,8 @@ struct Sources {
   std::size_t rows = 0;
   std::uint64_t payload = 0;  // bytes of leaves of any length
 
-  /// Adds a leaf. It is written in place: a processor waits for a store before it copies
-  /// those bytes together with others.
+  /// Adds a leaf. It is written in place: a processor waits for a store before it
+  /// copies those bytes together with others.
   void add(const std::byte* data, std::ptrdiff_t stride) {
     SourceLeaf& leaf = leaves.emplace_back();
     leaf.data = data;
@@ -119,10 +119,10 @@ class Leaves {
   static std::uint64_t longest_of(const Sources& sources, std::size_t leaf);
 
   const bool in_batches_;
-  std::vector<Leaf> leaves_;  // never changed, but for take_foreign() and limit(),
-                              // before the first put
-  std::uint64_t most_bytes_ = 0;     // of the leaves of any length of a record
-  std::uint64_t most_examples_ = 0;  // of a whole batch
+  std::vector<Leaf> leaves_;      // never changed, but for take_foreign() and limit(),
+                                  // before the first put
+  std::uint64_t most_bytes_ = 0;  // of the leaves of any length of a record
+  std::uint64_t most_examples_ = 0;              // of a whole batch
   std::uint64_t most_rows_ = ~std::uint64_t{0};  // longer ones are cut
   bool same_lengths_ = false;                    // of all leaves of an example
 };

@@ -34,7 +34,10 @@ class HeldLeaves {
   }
   void add(PyObject* leaf) { leaves_[size_++] = Py_NewRef(leaf); }
   void clear() {
-    while (size_ > 0) Py_DECREF(leaves_[--size_]);
+    while (size_ > 0) {
+      --size_;
+      Py_DECREF(leaves_[size_]);
+    }
   }
 
   PyObject* const* data() const { return leaves_; }
@@ -97,9 +100,9 @@ class Structure {
   };
 
   static bool visit(const Node& node, PyObject* tree, HeldLeaves& arrays,
-                         HeldLeaves& carried);
+                    HeldLeaves& carried);
   static bool visit_dict(const Node& node, PyObject* tree, HeldLeaves& arrays,
-                              HeldLeaves& carried);
+                         HeldLeaves& carried);
   static py::object put_together(const Node& node, Parts& parts);
   static py::object make_dict(const Node& node, Parts& parts);
 

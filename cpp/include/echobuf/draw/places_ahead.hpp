@@ -1,5 +1,5 @@
-// Places of the draws that come next. A permutation makes a block of them in the time of
-// one: what a batch leaves of a block, the next one begins with.
+// Places of the draws that come next. A permutation makes a block of them in the time
+// of one: what a batch leaves of a block, the next one begins with.
 #pragma once
 
 #include <algorithm>
