@@ -205,12 +205,7 @@ class EchoBuffer(Producing, Resumable, Uncopied):
         return self._unflatten(leaves)
 
     def _next_late(self, code: int, timeout: float | None, stream: Any) -> list[Any]:
-        """Return the leaves of a batch that was not there within the first wait.
-
-        Args:
-            code: of the draw that had no batch.
-            timeout, stream: as for `next_batch`.
-        """
+        """Return the leaves of a batch, after a draw that has ended with `code`."""
         leaves: list[Any] | int = code
         if timeout is None and code == _core.TIMEOUT:
             with self._watching():
