@@ -274,7 +274,8 @@ class BoundBuffer : public Methods {
                  HeldLeaves& arrays, Sources& sources) {
     HeldLeaves objects;
     if (!structure_->flatten(tree.ptr(), arrays, objects)) return false;
-    if (leaves_.bind(arrays.data(), Form::kYielded, stacked, sources)) return false;
+    if (leaves_.bind(arrays.data(), Form::kYielded, stacked, sources) != arrays.size())
+      return false;
     if (carried.is_none()) return true;
     const py::object table = referent(carried.ptr());
     return !table || self_of<CarriedObjects>(table.ptr())

@@ -104,7 +104,7 @@ bool bind_number(const Leaf& leaf, py::handle item, std::size_t leaves,
   if (!leaf.write_number(item.ptr(), bytes)) return false;
   if (sources.numbers.empty()) sources.numbers.reserve(leaves);  // they stay in place
   sources.numbers.push_back(bytes);
-  sources.leaves.push_back({sources.numbers.back().data(), 0});
+  sources.add(sources.numbers.back().data(), 0);
   sources.n = 1;
   return true;
 }
@@ -130,8 +130,8 @@ void Leaves::take_foreign(const std::vector<std::optional<std::string>>& names) 
     if (names[i]) leaves_[i].foreign = dlpack_type(*names[i]);
 }
 
-std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
-                                        bool stacked, Sources& sources) const {
+std::size_t Leaves::bind(PyObject* const* arrays, Form form, bool stacked,
+                         Sources& sources) const {
   const py::ssize_t rows_axis = stacked ? 1 : 0;
   const py::ssize_t rest = rows_axis + (in_batches_ ? 1 : 0);
   sources.leaves.reserve(leaves_.size());
@@ -161,10 +161,9 @@ std::optional<std::size_t> Leaves::bind(PyObject* const* arrays, Form form,
     }
     if (n != sources.n || rows != sources.rows) return i;
     if (in_batches_ && rows > static_cast<std::size_t>(leaf.shape[0])) return i;
-    sources.leaves.push_back({array->data, stacked ? array->stride(0) : 0});
+    sources.add(array->data, stacked ? array->stride(0) : 0);
   }
-  if (!within_limits(sources)) return 0;
-  return std::nullopt;
+  return within_limits(sources) ? leaves_.size() : 0;
 }
 
 /// Finds a leaf of any length: an array of one example's rows, or, stacked, a pair of

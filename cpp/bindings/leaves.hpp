@@ -49,6 +49,14 @@ struct Sources {
   std::uint64_t n = 0;
   std::size_t rows = 0;
   std::uint64_t payload = 0;  // bytes of leaves of any length
+
+  /// Adds a leaf. It is written in place: a processor waits for a store before it
+  /// copies those bytes together with others.
+  void add(const std::byte* data, std::ptrdiff_t stride) {
+    SourceLeaf& leaf = leaves.emplace_back();
+    leaf.data = data;
+    leaf.stride = stride;
+  }
 };
 
 class Leaves {
@@ -60,14 +68,19 @@ class Leaves {
   /// The fields of a record.
   std::vector<FieldShape> fields() const;
 
-  /// Fills `sources` with where `arrays` lie, or says the index of a leaf that does not
-  /// fit, or is none of: an array of NumPy's, of a framework with DLPack's exchange API
-  /// or of the buffer protocol, its rows contiguous; a scalar of NumPy's; a number.
-  std::optional<std::size_t> bind(PyObject* const* arrays, Form form, bool stacked,
-                                  Sources& sources) const;
+  /// Fills `sources` with where `arrays` lie. Returns the index of the first that does
+  /// not fit, or is none of: an array of NumPy's, of a framework with DLPack's exchange
+  /// API or of the buffer protocol, its rows contiguous; a scalar of NumPy's; a number.
+  /// The number of leaves where all of them fit.
+  std::size_t bind(PyObject* const* arrays, Form form, bool stacked,
+                   Sources& sources) const;
+  /// The same of a list as long as the spec; nothing where all of them fit.
   std::optional<std::size_t> bind(const py::list& arrays, bool stacked,
                                   Sources& sources) const {
-    return bind(PySequence_Fast_ITEMS(arrays.ptr()), Form::kStored, stacked, sources);
+    const std::size_t fit =
+        bind(PySequence_Fast_ITEMS(arrays.ptr()), Form::kStored, stacked, sources);
+    if (fit == leaves_.size()) return std::nullopt;
+    return fit;
   }
 
   /// Refuses, from now on, examples whose leaves of any length are longer than these
@@ -106,10 +119,10 @@ class Leaves {
   static std::uint64_t longest_of(const Sources& sources, std::size_t leaf);
 
   const bool in_batches_;
-  std::vector<Leaf> leaves_;  // never changed, but for take_foreign() and limit(),
-                              // before the first put
-  std::uint64_t most_bytes_ = 0;     // of the leaves of any length of a record
-  std::uint64_t most_examples_ = 0;  // of a whole batch
+  std::vector<Leaf> leaves_;      // never changed, but for take_foreign() and limit(),
+                                  // before the first put
+  std::uint64_t most_bytes_ = 0;  // of the leaves of any length of a record
+  std::uint64_t most_examples_ = 0;              // of a whole batch
   std::uint64_t most_rows_ = ~std::uint64_t{0};  // longer ones are cut
   bool same_lengths_ = false;                    // of all leaves of an example
 };

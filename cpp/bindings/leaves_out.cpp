@@ -38,10 +38,13 @@ py::object array_over(const Leaf& leaf, std::size_t axis,
   return array;
 }
 
-/// An object that gives the block back when it goes.
+/// An object that gives the block back when it goes. py::capsule's own destructor keeps
+/// the error that is set: giving a block back sets none.
 py::capsule own(Block block) {
   auto owner = std::make_unique<Block>(std::move(block));
-  py::capsule base(owner.get(), [](void* held) { delete static_cast<Block*>(held); });
+  py::capsule base(owner.get(), nullptr, [](PyObject* capsule) {
+    delete static_cast<Block*>(PyCapsule_GetPointer(capsule, nullptr));
+  });
   owner.release();  // NOLINT: the capsule's
   return base;
 }

@@ -76,6 +76,7 @@ void register_buffer(py::module_& m) {
            [](CarriedObjects& objects, const py::list& leaves, std::uint64_t n,
               bool stacked) {
              HeldLeaves held;
+             held.reserve(leaves.size());
              for (const py::handle& leaf : leaves) held.add(leaf.ptr());
              objects.add_known(held, n, stacked);
            })

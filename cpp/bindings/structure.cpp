@@ -96,6 +96,7 @@ Structure::Node Structure::make(const py::handle& node) {
 
 bool Structure::flatten(PyObject* tree, HeldLeaves& arrays, HeldLeaves& carried) const {
   arrays.reserve(arrays_);
+  carried.reserve(leaves_ - arrays_);
   if (root_) {
     if (visit(*root_, tree, arrays, carried)) return true;
     arrays.clear();
@@ -225,13 +226,13 @@ py::object Structure::put_together(const Node& node, Parts& parts) {
 }
 
 py::object Structure::make_dict(const Node& node, Parts& parts) {
-  std::vector<py::object> children;
+  HeldLeaves children;
   children.reserve(node.children.size());
   for (const Node& child : node.children)
-    children.push_back(put_together(child, parts));
+    children.add(put_together(child, parts).ptr());
   py::object dict = checked(PyDict_New());
   for (const std::size_t i : node.order)
-    if (PyDict_SetItem(dict.ptr(), node.keys[i].ptr(), children[i].ptr()) != 0)
+    if (PyDict_SetItem(dict.ptr(), node.keys[i].ptr(), children.data()[i]) != 0)
       throw py::error_already_set();
   return dict;
 }

@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -21,30 +22,32 @@ inline py::object checked(PyObject* object) {
 class HeldLeaves {
  public:
   HeldLeaves() = default;
-  ~HeldLeaves() {
-    for (PyObject* leaf : leaves_) Py_DECREF(leaf);
-  }
+  ~HeldLeaves() { clear(); }
   HeldLeaves(const HeldLeaves&) = delete;
   HeldLeaves& operator=(const HeldLeaves&) = delete;
 
-  void reserve(std::size_t count) { leaves_.reserve(count); }
-  void add(PyObject* leaf) {
-    leaves_.push_back(leaf);
-    Py_INCREF(leaf);
+  /// Makes room for so many, before the first is added.
+  void reserve(std::size_t count) {
+    if (count <= few_.size()) return;
+    many_.resize(count);
+    leaves_ = many_.data();
   }
+  void add(PyObject* leaf) { leaves_[size_++] = Py_NewRef(leaf); }
   void clear() {
-    while (!leaves_.empty()) {
-      PyObject* const leaf = leaves_.back();
-      leaves_.pop_back();
-      Py_DECREF(leaf);
+    while (size_ > 0) {
+      --size_;
+      Py_DECREF(leaves_[size_]);
     }
   }
 
-  PyObject* const* data() const { return leaves_.data(); }
-  std::size_t size() const { return leaves_.size(); }
+  PyObject* const* data() const { return leaves_; }
+  std::size_t size() const { return size_; }
 
  private:
-  std::vector<PyObject*> leaves_;
+  std::array<PyObject*, 8> few_;  // most trees have no more: nothing is allocated
+  std::vector<PyObject*> many_;
+  PyObject** leaves_ = few_.data();
+  std::size_t size_ = 0;
 };
 
 /// The structure of trees: nodes that are dicts, lists, tuples or named tuples are
@@ -97,9 +100,9 @@ class Structure {
   };
 
   static bool visit(const Node& node, PyObject* tree, HeldLeaves& arrays,
-                         HeldLeaves& carried);
+                    HeldLeaves& carried);
   static bool visit_dict(const Node& node, PyObject* tree, HeldLeaves& arrays,
-                              HeldLeaves& carried);
+                         HeldLeaves& carried);
   static py::object put_together(const Node& node, Parts& parts);
   static py::object make_dict(const Node& node, Parts& parts);
 

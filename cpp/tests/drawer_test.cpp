@@ -217,6 +217,22 @@ TEST(Drawer, IsReadyToSayThatUpstreamIsLongerThanTheStateSays) {
   EXPECT_TRUE(bench.drawer.ready()) << "a draw does not wait";
 }
 
+TEST(Drawer, GoesOnInTheOrderOfTheEpochThatItIsSetTo) {
+  Bench other(numbered(12, 3, {2, 1})), moved(numbered(12, 3, {2, 1}));
+  Epoch next;
+  next.number = 1;
+  other.drawer.restart(next);
+  Ids expected, ids;
+  for (Bench* bench : {&other, &moved}) {
+    bench->put_what_fits(0, 12);
+    ASSERT_EQ(bench->draw(ids), Outcome::kBatch);
+  }
+  moved.drawer.restore(next, other.drawer.sweep());
+  ASSERT_EQ(other.draw(expected), Outcome::kBatch);
+  ASSERT_EQ(moved.draw(ids), Outcome::kBatch);
+  EXPECT_EQ(ids, expected);
+}
+
 TEST(Drawer, StartsAgainWhereTheRingIs) {
   Bench bench(numbered(6, 3, {2, 1}));
   Ids ids, first, second;

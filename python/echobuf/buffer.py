@@ -189,23 +189,33 @@ class EchoBuffer(Producing, Resumable, Uncopied):
             >>> buffer.next_batch(out=out) is out
             True
         """
-        if timeout is not None:
-            timeout = self._check_timeout(timeout)
+        if timeout is None:
+            wait = current.slice_s
+        else:
+            wait = timeout = self._check_timeout(timeout)
         self._drawn_by = get_ident()
         if out is not None:
             return self._next_into(out, timeout, stream)
-        leaves = self._next(current.slice_s if timeout is None else timeout, stream)
-        if timeout is None and leaves == _core.TIMEOUT:
-            with self._watching():
-                leaves = self._next(None, stream)
+        if stream is not None:
+            leaves = self._draws.next_on(stream, wait)
+        else:
+            leaves = self._draws.next(wait)
         if not isinstance(leaves, list):
-            self._termination.end_next(leaves)
+            leaves = self._next_late(leaves, timeout, stream)
         return self._unflatten(leaves)
 
-    def _next(self, timeout: float | None, stream: Any) -> list[Any] | int:
-        if stream is not None:
-            return self._draws.next_on(stream, timeout)
-        return self._draws.next(timeout)
+    def _next_late(self, code: int, timeout: float | None, stream: Any) -> list[Any]:
+        """Return the leaves of a batch, after a draw that has ended with `code`."""
+        leaves: list[Any] | int = code
+        if timeout is None and code == _core.TIMEOUT:
+            with self._watching():
+                if stream is not None:
+                    leaves = self._draws.next_on(stream, None)
+                else:
+                    leaves = self._draws.next(None)
+        if not isinstance(leaves, list):
+            self._termination.end_next(leaves)
+        return leaves
 
     def _watching(self) -> AbstractContextManager[None]:
         """Return a context whose block is a wait for the next batch."""

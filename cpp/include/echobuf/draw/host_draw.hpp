@@ -11,6 +11,7 @@
 #include "echobuf/draw/gather.hpp"
 #include "echobuf/draw/info_leaves.hpp"
 #include "echobuf/draw/part.hpp"
+#include "echobuf/draw/places_ahead.hpp"
 #include "echobuf/draw/transformed_leaves.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/schedule/permutation.hpp"
@@ -48,19 +49,21 @@ class HostDraw {
 
   /// Asks for the first records after a part that was drawn, which the next batch
   /// begins with: they come while the caller does something else.
-  void expect_next(const PassPart& part) const {
-    const std::uint64_t next = part.offset + part.count;
-    const std::uint64_t left = part.of_pass() - next;
+  void expect_next(const PassPart& part) {
+    const std::uint64_t left = part.of_pass() - part.offset - part.count;
     if (left == 0) return;  // another pass, with another order
+    ahead_.look_behind(part);
     const std::size_t stride = record().stride();
     std::uint32_t records[kExpected];
     const auto count = std::min<std::uint64_t>(
         {left, kExpected, std::max<std::size_t>(1, kExpectedBytes / stride)});
-    part.places(next, count, records);
+    ahead_.write(part, part.count, count, records);
     const SlotView view = slots_.view(part.window);
     for (std::uint64_t i = 0; i < count; ++i)
       detail::prefetch_record(view.slots + view.slot(records[i]) * stride, stride);
   }
+  /// The next batch is of another epoch, or goes on elsewhere in this one.
+  void forget_next() { ahead_.forget(); }
 
   /// Copies a batch of `target.count` out of its block.
   void copy_out(const std::byte* block, const Target& target) const {
@@ -85,7 +88,7 @@ class HostDraw {
     std::uint32_t echoes[kGatherChunk];
     for (std::uint64_t done = 0; done < part.count; done += chunk) {
       const auto count = std::min(chunk, part.count - done);
-      part.places(part.offset + done, count, records);
+      ahead_.write(part, done, count, records);
       gather_records(copied_, stride, view, records, count, target.leaves, row + done,
                      stream_);
       part.echoes_of(records, count, echoes);
@@ -128,6 +131,7 @@ class HostDraw {
   const std::vector<CopiedField> copied_;
   TransformedLeaves transformed_;
   const InfoLeaves infos_;
+  PlacesAhead ahead_;
   PollMeter meter_;
 };
 

@@ -96,6 +96,7 @@ class HostDrawer final : public Planner<Ring> {
 
   void restore(const Epoch& epoch, const Sweep& sweep) override {
     move_to(epoch, sweep);
+    fixed_.forget_next();
     apart_ = {};
   }
 
