@@ -12,6 +12,7 @@ from echobuf import _core, capacity
 from echobuf.cuda.arrays import Arrays
 from echobuf.cuda.codegen import stage_source
 from echobuf.cuda.device import device_error, fork_error, is_out_of_memory, open_device
+from echobuf.cuda.graphs import why_no_graph
 from echobuf.cuda.rows_arrays import NO_MEMORY, Memory, RowsArrays
 from echobuf.errors import CapacityError, DeviceError, OptionError
 from echobuf.field import core_leaf, is_ragged
@@ -79,7 +80,7 @@ class CudaBackend:
             self._arrays_of_batch = self._rows.spec, ()
         self._arrays: Arrays = self._device.arrays(*self._arrays_of_batch)
         self._arrays_of_out: OrderedDict[tuple[int, ...], Arrays] = OrderedDict()
-        self._why_no_graph = _why_no_graph(options, spec, plans)
+        self._why_no_graph = why_no_graph(options, spec, plans)
         self._captured: list[int] = []  # rows that captured leaves have room for
         self._replayed_on: Any = None
         self._convert: Convert | None = None
@@ -396,19 +397,3 @@ class CudaBackend:
         # Of rows what it is on average: the payload of the window for its records.
         rows = self._needs[4] * self._options.batch_size // self._options.window
         return rows + math.prod(self._lead) * fixed
-
-
-def _why_no_graph(options: Options, spec: Spec, plans: list[Any]) -> str:
-    """Return why draws cannot be captured; "" if they can."""
-    if options.max_rows is not None:
-        return (
-            "with `max_rows` batches differ in their number of examples; give "
-            "`batch_size` in its place"
-        )
-    if spec.is_ragged and not options.packs and any(plan is not None for plan in plans):
-        return (
-            "`transform` has chains, which graphs of ragged leaves do not have yet; "
-            "draw with `next_batch` outside the graph, and copy the batch to where the "
-            "graph reads it, or use `pack_to`"
-        )
-    return ""

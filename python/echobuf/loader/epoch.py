@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,24 +12,22 @@ from typing import Any, TypeVar
 from echobuf import _core
 from echobuf._engine.carry import Carried
 from echobuf._engine.termination import upstream_failed
-from echobuf._engine.waits import needed_after
 from echobuf.arguments import check_timeout
 from echobuf.errors import (
     ClosedError,
-    EchobufError,
     ItemError,
     UpstreamError,
     UpstreamStateError,
 )
+from echobuf.loader.draw_wait import DrawWait
 from echobuf.loader.feeder import Feeder
 from echobuf.loader.readers import Reader
 from echobuf.loader.states import Positions
 from echobuf.loader.thread import closed_error
 from echobuf.loader_buffer import LoaderBuffer
-from echobuf.progress import Wait, show_seconds, slice_s
+from echobuf.progress import slice_s
 from echobuf.resources import Uncopied
 from echobuf.state import State
-from echobuf.stats import NOTHING, Stats, make_stats
 
 _Result = TypeVar("_Result")
 
@@ -136,7 +133,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         self._overlap = overlap
         self._carried: Carried | None = None  # the objects of its examples
         self._held: Any = None  # a batch drawn before Ctrl-C came
-        self._wait: _DrawWait | None = None  # over draws with a timeout
+        self._wait: DrawWait | None = None  # over draws with a timeout
         self._superseded = False
         self._is_closed = False  # the loader
         # Held while the first batch is asked for, at the end, and during a draw that
@@ -219,7 +216,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         run = self._run
         if timeout is None:
             # Of this call alone: other threads may draw from this iterator, too.
-            wait = None if run is None else _DrawWait(buffer, run, slice_s() or 0.0)
+            wait = None if run is None else DrawWait(buffer, run, slice_s() or 0.0)
             while (batch := self._next_within(buffer, slice_s())) is None:
                 if wait is not None:
                     wait.tick()
@@ -231,7 +228,7 @@ class EpochIterator(Uncopied, Iterator[Any]):
         except TimeoutError:
             wait = self._wait
             if wait is None and run is not None:
-                wait = self._wait = _DrawWait(buffer, run, timeout)
+                wait = self._wait = DrawWait(buffer, run, timeout)
             if wait is not None:
                 wait.tick()
             raise
@@ -354,67 +351,3 @@ def _explain(error: UpstreamError) -> UpstreamError:
         again.__cause__ = cause.__cause__  # also None: no context is shown then
         return again
     return error
-
-
-class _DrawWait:
-    """A wait for the next batch of an epoch; `tick` is called while it lasts.
-
-    Args:
-        buffer: that is drawn from.
-        feed: feeds it.
-        begun_s: seconds that the wait has lasted already.
-    """
-
-    def __init__(self, buffer: LoaderBuffer, feed: EpochFeed, begun_s: float) -> None:
-        self._buffer = buffer
-        self._feed = feed
-        self._wait = Wait("batch", begun_s)
-        self._began = self._changed_at = time.monotonic()
-        self._first = self._last = self._count()
-
-    def tick(self) -> None:
-        """Note the progress of upstream, and report the wait if it is time to."""
-        count = self._count()
-        if count != self._last:
-            self._last, self._changed_at = count, time.monotonic()
-        # Given here: the loader's parts are released without a collection of cycles.
-        self._wait.tick(self._describe)
-
-    def _count(self) -> int:
-        """Return how many items upstream has yielded, skipped ones counted in."""
-        return self._stats().fresh - self._feed.to_skip()
-
-    def _stats(self) -> Stats:
-        try:
-            return self._buffer.stats()
-        except EchobufError:  # the next draw raises it
-            return make_stats(NOTHING)
-
-    def _describe(self) -> str:
-        what = self._buffer.options.noun
-        stats = self._stats()
-        served, fresh = stats.served, stats.fresh
-        target = "a batch" if served else "the first batch"
-        skip = self._feed.to_skip()
-        if skip:
-            have = f"{skip:,} {what} before the loaded state are still to be skipped"
-            left = skip
-        else:
-            resume = self._feed.resume
-            least = 0
-            if resume is not None and resume["position"] is not None:
-                least = resume["position"]["resident_end"]
-            need = needed_after(self._buffer.options, fresh, least)
-            to_fill = "" if served else " of the window"
-            have = f"{fresh:,} of {need:,} fresh {what}{to_fill} are there"
-            left = need - fresh
-        return f"{target}: {have}, {self._show_rate(left)}"
-
-    def _show_rate(self, left: int) -> str:
-        now = time.monotonic()
-        idle, whole = now - self._changed_at, now - self._began
-        if self._last == self._first or 2 * idle > whole:
-            more = self._feed.describe_wait()
-            return f"none has come for {show_seconds(idle)}: {more}"
-        rate = (self._last - self._first) / whole
-        return f"{rate:.3g}/s, about {show_seconds(left / rate)} to go"

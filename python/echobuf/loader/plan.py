@@ -135,13 +135,12 @@ class Plan:
         """Return what takes leaves that are no arrays out of items like the first one.
 
         Args:
-            first: the first item; of batches with ragged leaves, what the decoder
-                makes of it.
+            first: the first item, decoded.
         """
-        if not self._carry:
-            return None
-        ragged = self.ragged is not None
-        carrier = find_carrier(first, batched=self.batched, ragged=ragged)
+        carrier = None
+        if self._carry:
+            is_ragged = self.ragged is not None
+            carrier = find_carrier(first, batched=self.batched, ragged=is_ragged)
         if carrier is not None and self.options.packs:
             raise OptionError(
                 f"`pack_to` is {self.options.pack_to}, and rows hold several examples "
