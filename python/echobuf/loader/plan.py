@@ -143,9 +143,8 @@ class Plan:
             carrier = find_carrier(first, batched=self.batched, ragged=is_ragged)
         if carrier is not None and self.options.packs:
             raise OptionError(
-                f"`pack_to` is {self.options.pack_to}, and rows hold several examples "
-                "then, whose leaves that are no arrays cannot be carried yet: leave "
-                f"out {carrier.describe()}, or `pack_to`."
+                f"`pack_to` is {self.options.pack_to}, and rows of several examples "
+                f"carry no objects yet: leave out {carrier.describe()}, or `pack_to`."
             )
         return carrier
 
