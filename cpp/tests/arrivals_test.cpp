@@ -109,6 +109,25 @@ TEST(Arrivals, WhoHasTakenAnItemFindsAPlaceWhileMoreIsSubmitted) {
   }
 }
 
+TEST(Arrivals, WorkersInTurnLookPastItemsThatWereTaken) {
+  const auto board = std::make_unique<ItemBoard>();
+  for (std::uint64_t number = 0; number < 100; ++number) {
+    ItemBoard::Item& item = board->at(number);
+    item.turn.store(number % 2);
+    item.item.offer(number);
+  }
+  board->submitted.store(100);
+  for (std::uint64_t number = 1; number < 20; number += 2)
+    ASSERT_EQ(board->take_item(1), number);  // ahead of the other one
+  EXPECT_EQ(board->next_item, 0u);
+  for (std::uint64_t number = 0; number < 20; number += 2)
+    ASSERT_EQ(board->take_item(0), number);
+  EXPECT_EQ(board->next_item, 19u);
+  for (std::uint64_t number = 20; number < 100; ++number)
+    ASSERT_EQ(board->take_item(number % 2), number);
+  EXPECT_EQ(board->next_item, 100u);
+}
+
 TEST(Arrivals, OrderedItemsEnterFirstAndInTheirOrder) {
   ArrivalTrainer trainer(3, 2);
   ASSERT_EQ(trainer.submit(counted(3)), Status::kOk);

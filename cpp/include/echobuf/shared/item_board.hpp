@@ -33,6 +33,10 @@ class Taken {
                                          std::memory_order_acq_rel,
                                          std::memory_order_acquire);
   }
+  /// Returns whether it is offered, and nobody's. Acquire: as in take().
+  bool is_free(std::uint64_t number) const {
+    return word_.load(std::memory_order_acquire) == of(number);
+  }
   bool is_by(std::uint64_t number, std::uint64_t by) const {
     return word_.load(std::memory_order_acquire) == (of(number) | (by + 1));
   }
@@ -118,9 +122,11 @@ struct BasicItemBoard {
     for (std::uint64_t n = next.load(std::memory_order_acquire);; ++n) {
       if (n >= end) end = submitted.load(std::memory_order_acquire);
       if (n >= end) return std::nullopt;
-      if (!is_mine(at(n))) {
+      Item& item = at(n);
+      if (!(item.*which).is_free(n)) continue;
+      if (!is_mine(item)) {
         any_left = true;
-      } else if ((at(n).*which).take(n, by)) {
+      } else if ((item.*which).take(n, by)) {
         if (!any_left) next.store(n + 1, std::memory_order_release);
         return n;
       }
