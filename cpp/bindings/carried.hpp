@@ -64,8 +64,8 @@ class CarriedObjects {
     PyCriticalSection section_;
 #else
     explicit Alone(const CarriedObjects& /*unused*/) {}
-    ~Alone() {
-    }  // NOLINT(modernize-use-equals-default): a variable of it counts as used
+    // Not trivial: a variable of it counts as used.
+    ~Alone() {}  // NOLINT(modernize-use-equals-default)
 #endif
   };
 
