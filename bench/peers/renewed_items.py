@@ -10,7 +10,8 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,15 @@ SHAPE = (3, 224, 224)
 LIFETIME = 4  # epochs
 
 
-class Items:
+class Items(ABC):
     """The images of a library.
 
     Attributes:
         made: how many images were made.
+        read: returns an image, by its index.
     """
+
+    read: Callable[[int], Any]
 
     packages: tuple[str, ...] = ("torch", "numpy")
     guarantees: tuple[tuple[str, str], ...] = ()
@@ -42,17 +46,13 @@ class Items:
         self.made += 1
         return {"image": self._base ^ seed % 256, "label": index}
 
+    @abstractmethod
     def open(self, folder: Path) -> None:
-        """Open the cache, in a folder if it needs one."""
-        raise NotImplementedError
+        """Open the cache, in a folder if it needs one; set `read`."""
 
+    @abstractmethod
     def begin(self, epoch: int) -> None:
         """Begin an epoch."""
-        raise NotImplementedError
-
-    def read(self, index: int) -> Any:
-        """Return an image."""
-        raise NotImplementedError
 
     def memory(self) -> int:
         """Return the bytes of images kept in memory."""
@@ -90,7 +90,7 @@ class Echobuf(Items):
         count = self.count
         room, place = self.place(folder)
         self._cached = CachedDataset(Images(), room, **place, renew=LIFETIME)
-        self.read = self._cached.__getitem__  # type: ignore[method-assign]
+        self.read = self._cached.__getitem__
 
     def begin(self, epoch: int) -> None:
         self._cached.set_epoch(epoch)
@@ -127,7 +127,7 @@ class Reuseloader(Items):
             folder,
             ReusePolicy(LIFETIME),
         )
-        self.read = self._dataset.__getitem__  # type: ignore[method-assign]
+        self.read = self._dataset.__getitem__
 
     def begin(self, epoch: int) -> None:
         self._dataset.set_epoch(epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sqlite3  # noqa: F401 - a child of another user may not read where it is
 from collections.abc import Callable
 from typing import Any
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,3 +34,12 @@ def ranks_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sharing_ranks.patch(monkeypatch)
     yield
     no_feeder()
+
+
+@pytest.fixture(name="open_path")
+def _open_path():
+    """Return a directory that every user can open."""
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)

@@ -4,12 +4,9 @@ import json
 import multiprocessing
 import os
 import resource
-import shutil
 import stat
-import tempfile
 import threading
 import warnings
-from pathlib import Path
 
 import pytest
 
@@ -144,15 +141,6 @@ def test_a_store_that_was_cut_off_is_refused(tmp_path, share):
     check_not_opened(
         tmp_path, "whose store cannot be opened: .*(malformed|not a database)"
     )
-
-
-@pytest.fixture(name="open_path")
-def _open_path():
-    """Return a directory that every user can open."""
-    path = Path(tempfile.mkdtemp())
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
 
 
 def test_a_read_only_directory_serves_its_items(open_path):

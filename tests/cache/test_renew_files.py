@@ -5,10 +5,8 @@ import multiprocessing
 import os
 import resource
 import shutil
-import tempfile
 import threading
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -265,15 +263,6 @@ def test_sizes_that_are_cut_off_in_use_end_no_process(tmp_path):
     for epoch in range(1, 5):
         read_epoch(cached, epoch)
     in_child(lambda: check_count(make(tmp_path), tmp_path))
-
-
-@pytest.fixture(name="open_path")
-def _open_path():
-    """Return a directory that every user can open."""
-    path = Path(tempfile.mkdtemp())
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
 
 
 def test_a_read_only_directory_serves_its_items(open_path):

@@ -88,7 +88,7 @@ OBJECTS = {
     "bytes": (lambda: b"a", "Decode it"),
     "object": (object, "Convert it"),
 }
-"""What is no array, and what makes one of it."""
+"""Leaves that are no arrays, and the words of the remedy."""
 
 REFUSED = {
     "a great int": (lambda: 2**70, "more than 64 bits"),

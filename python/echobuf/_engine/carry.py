@@ -94,8 +94,7 @@ def is_column(node: Any, count: int | None, *, ragged: bool) -> bool:
 
 def _is_of_each(node: Any, count: int | None, *, ragged: bool) -> bool:
     """Return True for a column that has one object for each example."""
-    is_one = type(node) in (list, tuple) and len(node) == count
-    return is_one and is_column(node, count, ragged=ragged)
+    return is_split(node, count) and is_column(node, count, ragged=ragged)
 
 
 class Carrier:
@@ -248,12 +247,12 @@ def count_examples(batch: Any, *, ragged: bool) -> int | None:
 
 def skip_objects(leaves: list[Any], count: int, left: int) -> list[Any]:
     """Return the carried leaves of a batch of `count` for the last `left` examples."""
-    return [
-        leaf[count - left :]
-        if type(leaf) in (list, tuple) and len(leaf) == count
-        else leaf
-        for leaf in leaves
-    ]
+    return [leaf[count - left :] if is_split(leaf, count) else leaf for leaf in leaves]
+
+
+def is_split(leaf: Any, count: int | None) -> bool:
+    """Return True for a leaf of a batch with one object for each of its examples."""
+    return type(leaf) in (list, tuple) and len(leaf) == count
 
 
 def _is_decided(leaf: Any) -> bool:

@@ -246,9 +246,11 @@ class EpochIterator(Uncopied, Iterator[Any]):
             if taken is None:
                 return None
             arrays, records = taken
-            return buffer.join(arrays, carried.columns(records))
-        except IndexError:
-            raise self.why_ended() from None  # another thread has ended the epoch
+            try:
+                columns = carried.columns(records)
+            except IndexError:  # another thread has ended the epoch
+                raise self.why_ended() from None
+            return buffer.join(arrays, columns)
         finally:
             carried.end_draw(draw, buffer.oldest_needed())
 

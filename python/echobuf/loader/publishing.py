@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from echobuf._engine.carry import Carrier
+from echobuf._engine.carry import Carrier, is_split
 from echobuf.loader.feeder import ItemFeeder
 from echobuf.loader.items import length_of
 from echobuf.loader.readers import Published
@@ -36,7 +36,7 @@ class PublishingFeeder(ItemFeeder):
     def _carry(self, objects: list[Any], item: Any) -> None:
         count = length_of(item) if self._stacked else 1
         columns = [
-            leaf if self._stacked and _is_split(leaf, count) else [leaf] * count
+            leaf if self._stacked and is_split(leaf, count) else [leaf] * count
             for leaf in objects
         ]
         for row in zip(*columns, strict=True):
@@ -44,7 +44,3 @@ class PublishingFeeder(ItemFeeder):
             packed = pack_objects([*row], self._paths, index, JOB)
             self._writer.write(self._next, packed, index)
             self._next += 1
-
-
-def _is_split(leaf: Any, count: int) -> bool:
-    return type(leaf) in (list, tuple) and len(leaf) == count

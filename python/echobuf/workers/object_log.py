@@ -36,7 +36,7 @@ _STEP = 1 << 16  # entries that are looked at together
 
 
 class ObjectLog:
-    """What examples carry, pickled, by their numbers, in memory that processes share.
+    """Objects that examples carry, pickled, by number, in memory that processes share.
 
     A row is written before its example can be drawn, so whoever draws that finds it,
     also where the process that wrote it has died. What is read lies in pages that are
