@@ -264,6 +264,38 @@ class BoundBuffer : public Methods {
     return buffer->of_this_process() ? 0 : kForked;
   }
 
+  /// Of so many examples; none where there is another number of them.
+  static std::optional<std::vector<std::int64_t>> versions_of(py::handle version,
+                                                              std::uint64_t n) {
+    if (PyLong_Check(version.ptr()))
+      return std::vector<std::int64_t>(n, version.cast<std::int64_t>());
+    const auto array = version.cast<py::array_t<std::int64_t, py::array::c_style>>();
+    if (array.ndim() != 1 || static_cast<std::uint64_t>(array.size()) != n)
+      return std::nullopt;
+    return std::vector<std::int64_t>(array.data(), array.data() + n);
+  }
+
+  /// Runs `put`, which counts in `done`. None, or a tuple of a code and that.
+  template <class Put>
+  static py::object run_put(Core& buffer, bool brief, std::optional<double> timeout_s,
+                            const std::uint64_t& done, Put&& put) {
+    const Status status =
+        run(Does::kOther, brief, true, timeout_s, std::forward<Put>(put),
+            [&, seen = done]() mutable {
+              const bool moved = std::exchange(seen, done) != done;
+              return Core::kUploads && (moved || buffer.puts_wait_for_upload());
+            });
+    if (status == Status::kOk) return py::none();
+    if (status == Status::kClosed && buffer.is_down())
+      return py::make_tuple(kLeft, done);
+    if (status == Status::kInterrupted) {
+      py::error_already_set error;
+      error.value().attr("accepted") = done;
+      throw error;
+    }
+    return py::make_tuple(code(status), done);
+  }
+
   Leaves leaves_;
   const Leaves output_;
 
@@ -282,17 +314,6 @@ class BoundBuffer : public Methods {
                          .add(objects, stacked ? sources.n : sources.rows, stacked);
   }
 
-  /// Of so many examples; none where there is another number of them.
-  static std::optional<std::vector<std::int64_t>> versions_of(py::handle version,
-                                                              std::uint64_t n) {
-    if (PyLong_Check(version.ptr()))
-      return std::vector<std::int64_t>(n, version.cast<std::int64_t>());
-    const auto array = version.cast<py::array_t<std::int64_t, py::array::c_style>>();
-    if (array.ndim() != 1 || static_cast<std::uint64_t>(array.size()) != n)
-      return std::nullopt;
-    return std::vector<std::int64_t>(array.data(), array.data() + n);
-  }
-
   py::object put_bound(Core& buffer, std::uint64_t term, const Sources& sources,
                        std::optional<double> timeout_s, py::handle version) {
     std::uint64_t done = 0;
@@ -303,35 +324,21 @@ class BoundBuffer : public Methods {
     }
     const bool brief =
         sources.n <= kKeepGil / buffer.record().stride() && sources.payload <= kKeepGil;
-    const Status status = run(
-        Does::kOther, brief, true, timeout_s,
-        [&](const WaitLimit& wait_limit, Poll* poll) {
-          const SourceLeaf* const leaves = sources.leaves.data();
-          const std::int64_t* const each = versions ? versions->data() : nullptr;
-          // A server's ring has none.
-          if constexpr (requires {
-                          buffer.put(term, leaves, sources.n, sources.rows, done,
-                                     wait_limit, poll, each);
-                        })
-            return buffer.put(term, leaves, sources.n, sources.rows, done, wait_limit,
-                              poll, each);
-          else
-            return buffer.put(term, leaves, sources.n, sources.rows, done, wait_limit,
-                              poll);
-        },
-        [&, seen = done]() mutable {
-          const bool moved = std::exchange(seen, done) != done;
-          return Core::kUploads && (moved || buffer.puts_wait_for_upload());
-        });
-    if (status == Status::kOk) return py::none();
-    if (status == Status::kClosed && buffer.is_down())
-      return py::make_tuple(kLeft, done);
-    if (status == Status::kInterrupted) {
-      py::error_already_set error;
-      error.value().attr("accepted") = done;
-      throw error;
-    }
-    return py::make_tuple(code(status), done);
+    const SourceLeaf* const leaves = sources.leaves.data();
+    const std::int64_t* const each = versions ? versions->data() : nullptr;
+    return run_put(buffer, brief, timeout_s, done,
+                   [&](const WaitLimit& wait_limit, Poll* poll) {
+                     // A server's ring has none.
+                     if constexpr (requires {
+                                     buffer.put(term, leaves, sources.n, sources.rows,
+                                                done, wait_limit, poll, each);
+                                   })
+                       return buffer.put(term, leaves, sources.n, sources.rows, done,
+                                         wait_limit, poll, each);
+                     else
+                       return buffer.put(term, leaves, sources.n, sources.rows, done,
+                                         wait_limit, poll);
+                   });
   }
 
   /// Guards `buffer_` and `released_` where the GIL does not.

@@ -78,6 +78,57 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
   /// The most bytes of a segment's rows; 0: no limit, or none.
   std::uint64_t share() const { return share_; }
 
+  /// Puts one example, or those stacked on axis 0, some leaves of which lie on the
+  /// device: see PlacedLeaves; `arrays` has the others, and None or offsets for these.
+  /// They are valid on `stream`, or on one of `others`. Returns None or a tuple, as
+  /// put() does (CAPTURING too), and the position that follows the last one claimed:
+  /// the copy is done once arrived() is that.
+  py::tuple put_on_device(const py::list& arrays, const py::list& placed, bool stacked,
+                          std::optional<double> timeout_s, const py::object& version,
+                          std::uintptr_t stream,
+                          const std::vector<std::uintptr_t>& others,
+                          std::optional<std::uint64_t> term) {
+    const std::shared_ptr<DeviceCore> buffer = hold();
+    const auto ends = [](int code, std::uint64_t count) {
+      return py::make_tuple(py::make_tuple(code, count), 0);
+    };
+    if (const int refused = refuse(buffer)) return ends(refused, 0);
+    PlacedLeaves leaves(placed);
+    Sources sources;
+    const std::size_t fit = leaves_.bind(PySequence_Fast_ITEMS(arrays.ptr()),
+                                         Form::kYielded, stacked, sources, &leaves);
+    if (fit != placed.size()) return ends(kMismatch, fit);
+    std::optional<std::vector<std::int64_t>> versions;
+    if (!version.is_none()) {
+      versions = versions_of(version, sources.n);
+      if (!versions) return ends(kVersions, sources.n);
+    }
+    cuda::DevicePut put{
+        sources.leaves.data(), leaves.places.data(), sources.rows, handle(stream), {},
+        leaves.some_on_host};
+    for (const std::uintptr_t other : others) put.others.push_back(handle(other));
+    cuda::DevicePuts::Write write(buffer->backend().puts, put);
+    if (write.is_captured()) return ends(code(Status::kCapturing), 0);
+    std::uint64_t done = 0;
+    const std::uint64_t of_term = term.value_or(buffer->term());
+    const py::object outcome =
+        run_put(*buffer, !device_is_behind(*buffer), timeout_s, done,
+                [&](const WaitLimit& wait_limit, Poll* poll) {
+                  return buffer->put_by(write, of_term, put.leaves, sources.n,
+                                        sources.rows, done, wait_limit, poll,
+                                        versions ? versions->data() : nullptr);
+                });
+    if (write.error()) throw *write.error();
+    return py::make_tuple(outcome, write.end());
+  }
+
+  /// The position below which all records are in the window.
+  std::uint64_t arrived() const {
+    const std::shared_ptr<DeviceCore> buffer = hold();
+    return buffer && buffer->of_this_process() ? buffer->backend().ring.arrived()
+                                               : ~std::uint64_t{0};
+  }
+
   /// Draws the next batch to `addresses`, one a leaf, on `stream`; where that is being
   /// captured, into its graph. The length of the batch, or minus a code. `records`: a
   /// list that gets the numbers of its records, or None.
@@ -188,6 +239,9 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     return behind;
   }
 
+  static cuda::StreamHandle handle(std::uintptr_t stream) {
+    return reinterpret_cast<cuda::StreamHandle>(stream);
+  }
   static cuda::FunctionHandle function(std::uintptr_t handle) {
     return reinterpret_cast<cuda::FunctionHandle>(handle);
   }
@@ -204,6 +258,7 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
         .plan = find("echobuf_plan"),
         .draw_rows = find("echobuf_draw_rows"),
         .place_rows = find("echobuf_place_rows"),
+        .scatter = find("echobuf_scatter"),
     };
     std::vector<cuda::StageKernels> of_stages;
     for (const auto& [one, sum] : stages)

@@ -130,8 +130,54 @@ void Leaves::take_foreign(const std::vector<std::optional<std::string>>& names) 
     if (names[i]) leaves_[i].foreign = dlpack_type(*names[i]);
 }
 
+PlacedLeaves::PlacedLeaves(const py::list& placed)
+    : leaves(placed.size()), places(placed.size()) {
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const py::handle item = placed[i];
+    places[i].on_device = !item.is_none();
+    some_on_host = some_on_host || item.is_none();
+    if (item.is_none()) continue;
+    const auto parts = item.cast<py::tuple>();
+    Leaf& leaf = leaves[i];
+    leaf.shape = parts[1].cast<std::vector<py::ssize_t>>();
+    if (!parts[2].is_none()) leaf.strides = parts[2].cast<std::vector<py::ssize_t>>();
+    leaf.dtype = parts[3];
+    const auto bytes = parts[4].cast<py::ssize_t>();
+    places[i].items.item = static_cast<std::uint64_t>(bytes);
+    leaf.view = {reinterpret_cast<const std::byte*>(parts[0].cast<std::uintptr_t>()),
+                 static_cast<py::ssize_t>(leaf.shape.size()),
+                 leaf.shape.data(),
+                 parts[2].is_none() ? nullptr : leaf.strides.data(),
+                 1,
+                 bytes};
+  }
+}
+
+namespace {
+
+/// Returns the view of a leaf on the device, if its dtype is that of the spec.
+std::optional<ArrayView> view_of_placed(const PlacedLeaves& placed, std::size_t index,
+                                        const Leaf& leaf) {
+  const py::object& dtype = placed.leaves[index].dtype;
+  if (dtype && !dtype.is_none() && dtype.ptr() != leaf.dtype.ptr() &&
+      !py::detail::npy_api::get().PyArray_EquivTypes_(dtype.ptr(), leaf.dtype.ptr()))
+    return std::nullopt;
+  if (placed.leaves[index].view.item_bytes != leaf.dtype.itemsize())
+    return std::nullopt;
+  return placed.leaves[index].view;
+}
+
+/// Notes the axes from `axis` on.
+void note_axes(cuda::PutLeaf& place, const ArrayView& view, py::ssize_t axis) {
+  for (; axis < view.ndim; ++axis)
+    place.items.axes.push_back(
+        {static_cast<std::uint64_t>(view.shape[axis]), view.stride(axis)});
+}
+
+}  // namespace
+
 std::size_t Leaves::bind(PyObject* const* arrays, Form form, bool stacked,
-                         Sources& sources) const {
+                         Sources& sources, PlacedLeaves* placed) const {
   const py::ssize_t rows_axis = stacked ? 1 : 0;
   const py::ssize_t rest = rows_axis + (in_batches_ ? 1 : 0);
   sources.leaves.reserve(leaves_.size());
@@ -140,18 +186,24 @@ std::size_t Leaves::bind(PyObject* const* arrays, Form form, bool stacked,
     const Leaf& leaf = leaves_[i];
     if (leaf.any_length) {
       const auto before = std::pair(sources.n, sources.rows);
-      if (!bind_rows(leaf, item, form, stacked, sources)) return i;
+      if (!bind_rows(leaf, item, form, stacked, sources, placed, i)) return i;
       if (i > 0 && std::pair(sources.n, sources.rows) != before) return i;
       continue;
     }
+    const bool on_device = placed != nullptr && placed->places[i].on_device;
     const bool foreign = form == Form::kYielded && leaf.foreign;
-    if (!foreign && !stacked && bind_number(leaf, item, leaves_.size(), sources))
+    if (!on_device && !foreign && !stacked &&
+        bind_number(leaf, item, leaves_.size(), sources))
       continue;
-    const auto array =
-        foreign ? view_of_foreign(item, leaf) : view_of(item, leaf, sources);
+    const auto array = on_device ? view_of_placed(*placed, i, leaf)
+                       : foreign ? view_of_foreign(item, leaf)
+                                 : view_of(item, leaf, sources);
     if (!array || array->ndim < rest) return i;
     if (!array->has_shape(rest, leaf.shape, in_batches_ ? 1 : 0)) return i;
-    if (!array->contiguous_from(rows_axis)) return i;
+    if (on_device)
+      note_axes(placed->places[i], *array, rows_axis);
+    else if (!array->contiguous_from(rows_axis))
+      return i;
     const auto n = stacked ? static_cast<std::uint64_t>(array->shape[0]) : 1;
     const auto rows =
         in_batches_ ? static_cast<std::size_t>(array->shape[rows_axis]) : 0;
@@ -170,18 +222,28 @@ std::size_t Leaves::bind(PyObject* const* arrays, Form form, bool stacked,
 /// the rows of all and of int64 offsets. The same pair is a whole batch; several of
 /// these are put one by one.
 bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacked,
-                       Sources& sources) const {
+                       Sources& sources, PlacedLeaves* placed,
+                       std::size_t index) const {
   py::handle values = item;
+  py::handle ends = item;
+  const bool on_device = placed != nullptr && placed->places[index].on_device;
   if (in_batches_ && stacked) return false;
-  if (in_batches_ || stacked) {
+  if ((in_batches_ || stacked) && !on_device) {
     if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) return false;
     values = PyTuple_GET_ITEM(item.ptr(), 0);
+    ends = PyTuple_GET_ITEM(item.ptr(), 1);
   }
-  const auto array = form == Form::kYielded && leaf.foreign
+  const auto array = on_device ? view_of_placed(*placed, index, leaf)
+                     : form == Form::kYielded && leaf.foreign
                          ? view_of_foreign(values, leaf)
                          : view_of(values, leaf, sources);
   if (!array || array->ndim < 1 || !array->has_shape(1, leaf.shape, 1)) return false;
-  if (!array->contiguous_from(0)) return false;
+  if (on_device) {
+    note_axes(placed->places[index], *array, 1);
+    placed->places[index].row_step = array->stride(0);
+  } else if (!array->contiguous_from(0)) {
+    return false;
+  }
   SourceLeaf source{array->data, 0};
   source.most_rows = most_rows_;
   const auto rows = static_cast<std::uint64_t>(array->shape[0]);
@@ -193,7 +255,7 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
       offsets.dlpack = dlpack_type(offsets.dtype);
       return offsets;
     }();
-    const auto offsets = view_of(PyTuple_GET_ITEM(item.ptr(), 1), kOffsets, sources);
+    const auto offsets = view_of(ends, kOffsets, sources);
     if (!offsets || offsets->ndim != 1 || offsets->shape[0] < 1) return false;
     if (!offsets->contiguous_from(0)) return false;
     const auto* const first = reinterpret_cast<const std::int64_t*>(offsets->data);

@@ -13,6 +13,7 @@
 #include "array_view.hpp"
 #include "buffer_protocol.hpp"
 #include "dlpack.hpp"
+#include "echobuf/cuda/put_leaf.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/length_options.hpp"
@@ -59,6 +60,24 @@ struct Sources {
   }
 };
 
+/// The leaves of a put that lie on a device.
+struct PlacedLeaves {
+  /// `placed`: for each leaf None, if it lies on the host, or a tuple of its address,
+  /// shape, strides in bytes or None, dtype or None if that was looked at, and the
+  /// bytes of an item.
+  explicit PlacedLeaves(const py::list& placed);
+
+  struct Leaf {
+    ArrayView view;
+    std::vector<py::ssize_t> shape;
+    std::vector<py::ssize_t> strides;
+    py::object dtype;
+  };
+  std::vector<Leaf> leaves;
+  std::vector<cuda::PutLeaf> places;  // the first half; bind() adds the rest
+  bool some_on_host = false;
+};
+
 class Leaves {
  public:
   /// `spec`: a list of (dtype, shape). `in_batches`: of whole batches, whose axis
@@ -72,8 +91,10 @@ class Leaves {
   /// not fit, or is none of: an array of NumPy's, of a framework with DLPack's exchange
   /// API or of the buffer protocol, its rows contiguous; a scalar of NumPy's; a number.
   /// The number of leaves where all of them fit.
-  std::size_t bind(PyObject* const* arrays, Form form, bool stacked,
-                   Sources& sources) const;
+  /// `placed`: the leaves on a device, which may have gaps; of one of any number of
+  /// rows `arrays` then has the offsets alone. Null: there are none.
+  std::size_t bind(PyObject* const* arrays, Form form, bool stacked, Sources& sources,
+                   PlacedLeaves* placed = nullptr) const;
   /// The same of a list as long as the spec; nothing where all of them fit.
   std::optional<std::size_t> bind(const py::list& arrays, bool stacked,
                                   Sources& sources) const {
@@ -114,7 +135,7 @@ class Leaves {
 
  private:
   bool bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacked,
-                 Sources& sources) const;
+                 Sources& sources, PlacedLeaves* placed, std::size_t index) const;
   bool within_limits(const Sources& sources) const;
   static std::uint64_t longest_of(const Sources& sources, std::size_t leaf);
 

@@ -56,6 +56,11 @@ void register_device(py::module_& m) {
                py::arg("leaves"), py::arg("output"), py::arg("options"),
                py::arg("device"), py::arg("kernels"), py::arg("stages"))
           .def_property_readonly("share_bytes", &DeviceBuffer::share)
+          .def("put_on_device", &DeviceBuffer::put_on_device, py::arg("arrays"),
+               py::arg("placed"), py::arg("stacked"), py::arg("timeout_s"),
+               py::arg("version"), py::arg("stream"), py::arg("others"),
+               py::arg("term") = py::none())
+          .def("arrived", &DeviceBuffer::arrived)
           .def("next_at", &DeviceBuffer::next_at, py::arg("addresses"),
                py::arg("stream"), py::arg("timeout_s"), py::arg("records") = py::none())
           .def("next_rows", &DeviceBuffer::next_rows, py::arg("memory"), py::arg("ids"),

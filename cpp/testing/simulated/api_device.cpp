@@ -75,6 +75,13 @@ cuda::Result cuda::cuDevicePrimaryCtxRelease_v2(Device device) {
               [&](World& world, Lock&) { world.release(device); });
 }
 
+cuda::Result cuda::cuCtxGetCurrent(Context* context) {
+  return call("cuCtxGetCurrent", [&](World& world, Lock&) {
+    require(context);
+    *context = world.top_context();
+  });
+}
+
 cuda::Result cuda::cuCtxPushCurrent_v2(Context context) {
   return call("cuCtxPushCurrent_v2",
               [&](World& world, Lock&) { world.push_context(context); });

@@ -54,6 +54,11 @@ cuda::Context World::pop_context() {
   return top;
 }
 
+cuda::Context World::top_context() {
+  const auto& stack = pushed_[thread_number()];
+  return stack.empty() ? nullptr : stack.back();
+}
+
 Context& World::current() {
   const auto& stack = pushed_[thread_number()];
   if (stack.empty()) throw Failure{cuda::kErrorInvalidContext};

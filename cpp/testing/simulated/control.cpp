@@ -132,6 +132,7 @@ FunctionHandle echobuf_simulated_function(const char* name) {
       {"echobuf_plan", plan_function()},
       {"echobuf_draw_rows", draw_rows_function()},
       {"echobuf_place_rows", place_rows_function()},
+      {"echobuf_scatter", scatter_function()},
       {"echobuf_stage_make", make_function()},
       {"echobuf_stage_sum", sum_function()}};
   const auto found = functions.find(name);

@@ -1,5 +1,5 @@
-// The kernels of kernels/draw.cu and rows.cu as this driver runs them: blocks one after
-// another, their threads step by step, on the host.
+// The kernels of kernels/draw.cu, rows.cu and scatter.cu as this driver runs them:
+// blocks one after another, their threads step by step, on the host.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include "echobuf/cuda/kernels.hpp"
 #include "echobuf/draw/draw_kernel.hpp"
 #include "echobuf/draw/rows_kernel.hpp"
+#include "echobuf/draw/scatter_kernel.hpp"
 
 namespace echobuf::simulated {
 
@@ -67,6 +68,13 @@ inline void place_rows(const Launch& launch, void* const* arguments) {
                      *static_cast<const PlaceMoves*>(arguments[0]), block);
 }
 
+inline void scatter(const Launch& launch, void* const* arguments) {
+  device::touched = touch;
+  for (std::uint32_t block = 0; block < launch.grid.x; ++block)
+    scatter_block(HostThreads(launch.block.x),
+                  *static_cast<const ScatterLayout*>(arguments[0]), block);
+}
+
 inline cuda::FunctionHandle draw_function() {
   const std::size_t bytes[] = {sizeof(DrawLayout), sizeof(DrawParts)};
   return echobuf_simulated_kernel("echobuf_draw", draw, bytes, 2);
@@ -97,6 +105,11 @@ inline cuda::FunctionHandle place_rows_function() {
   return echobuf_simulated_kernel("echobuf_place_rows", place_rows, bytes, 1);
 }
 
+inline cuda::FunctionHandle scatter_function() {
+  const std::size_t bytes[] = {sizeof(ScatterLayout)};
+  return echobuf_simulated_kernel("echobuf_scatter", scatter, bytes, 1);
+}
+
 /// The kernels of buffers.
 inline cuda::Kernels kernels() {
   return {.draw = draw_function(),
@@ -104,7 +117,8 @@ inline cuda::Kernels kernels() {
           .draw_partners = draw_partners_function(),
           .plan = plan_function(),
           .draw_rows = draw_rows_function(),
-          .place_rows = place_rows_function()};
+          .place_rows = place_rows_function(),
+          .scatter = scatter_function()};
 }
 
 }  // namespace echobuf::simulated

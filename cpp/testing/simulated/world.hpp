@@ -90,6 +90,8 @@ class World {
   void release(int device);
   void push_context(cuda::Context context);
   cuda::Context pop_context();
+  /// Null where the thread has pushed none.
+  cuda::Context top_context();
   Context& current();
   void check_device(int device) const;
 

@@ -23,6 +23,7 @@ DRAW_KERNELS = (
     "echobuf_plan",
     "echobuf_draw_rows",
     "echobuf_place_rows",
+    "echobuf_scatter",
 )
 # No fused multiply-add: the host build, which has none, must agree bit for bit.
 DRAW_OPTIONS = ("-std=c++20", "--fmad=false")

@@ -104,6 +104,15 @@ class BasicBuffer {
     return put(term(), leaves, 1, rows, done, wait_limit, nullptr);
   }
 
+  /// The same as put(), of what `write` writes: see PutPath::put_by().
+  template <class Write>
+  Status put_by(Write&& write, std::uint64_t term, const SourceLeaf* leaves,
+                std::uint64_t n, std::size_t rows, std::uint64_t& done,
+                const WaitLimit& wait_limit, Poll* poll, const std::int64_t* versions) {
+    return put_path_.put_by(write, term, leaves, n, rows, done, wait_limit, poll,
+                            versions);
+  }
+
   /// Takes up to `count` positions, and says how many from which on, for another
   /// process to write. What is claimed must be committed before the buffer goes over to
   /// another epoch, which waits for it.

@@ -44,16 +44,29 @@ class PutPath {
   Status put(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t n,
              std::size_t rows, std::uint64_t& done, WaitLimit wait_limit, Poll* poll,
              const std::int64_t* versions = nullptr) {
-    return put<WaitClock::Guard>(clock_.waits(), term, leaves, n, rows, done,
-                                 wait_limit, poll, versions);
+    if (table_ && done == 0 && n > 0) checks_.check(leaves, n, rows);
+    return put<WaitClock::Guard>(clock_.waits(), term, Written{*this, leaves, rows}, n,
+                                 done, wait_limit, poll, versions);
+  }
+
+  /// The same of examples that `write` claims positions for and writes: it has what
+  /// Written has.
+  template <class Write>
+  Status put_by(Write&& write, std::uint64_t term, const SourceLeaf* leaves,
+                std::uint64_t n, std::size_t rows, std::uint64_t& done,
+                WaitLimit wait_limit, Poll* poll, const std::int64_t* versions) {
+    if (table_ && done == 0 && n > 0) checks_.check(leaves, n, rows);
+    return put<WaitClock::Guard>(clock_.waits(), term, write, n, done, wait_limit, poll,
+                                 versions);
   }
 
   /// Puts one example with rows that another process has made. A wait for room is
   /// upstream's only while none is being made.
   Status put_made(std::uint64_t term, const SourceLeaf* leaves, std::uint64_t& done,
                   WaitLimit wait_limit) {
-    return put<OutstandingClaims::Wait>(outstanding_, term, leaves, 1, 0, done,
-                                        wait_limit, nullptr, nullptr);
+    if (table_ && done == 0) checks_.check(leaves, 1, 0);
+    return put<OutstandingClaims::Wait>(outstanding_, term, Written{*this, leaves, 0},
+                                        1, done, wait_limit, nullptr, nullptr);
   }
   /// Others begin to make `n` examples, or have made them. Those without rows are made
   /// where they are claimed.
@@ -79,8 +92,8 @@ class PutPath {
         misfit_ = store_.note_writes(first, count);  // from now on, at any time
         return Status::kOk;
       }
-      const Status status =
-          wait_for_room<OutstandingClaims::Wait>(outstanding_, term, 0, wait_limit);
+      const Status status = wait_for_room<OutstandingClaims::Wait>(
+          outstanding_, term, Written{*this, nullptr, 0}, 0, wait_limit);
       if (status != Status::kOk) return status;
     }
   }
@@ -108,22 +121,37 @@ class PutPath {
   static constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
   static constexpr std::uint64_t kRowsChunk = 64;  // records
 
+  /// Leaves on the host, which are written into slots.
+  struct Written {
+    PutPath& path;
+    const SourceLeaf* leaves;
+    std::size_t rows;  // of a whole batch
+
+    /// Claims positions for up to `want` examples from `from` on, and writes these.
+    /// `least`: set to the units of the first, if it has any.
+    Claims::Claim operator()(std::uint64_t from, std::uint64_t want, std::uint64_t term,
+                             std::uint64_t& least) const {
+      want = std::min(want, path.chunk_);
+      return path.table_ ? path.write_rows(leaves, from, want, rows, term, least)
+                         : path.write_slots(leaves, from, want, rows, term);
+    }
+    bool has_room(std::uint64_t units) const { return path.ring_.has_room(units); }
+    EventCount& room() const { return path.ring_.room(); }
+  };
+
   /// `Wait`: says to `waits` for how long this has waited for room.
-  template <class Wait, class Waits>
-  Status put(Waits& waits, std::uint64_t term, const SourceLeaf* leaves,
-             std::uint64_t n, std::size_t rows, std::uint64_t& done,
-             WaitLimit& wait_limit, Poll* poll, const std::int64_t* versions) {
+  template <class Wait, class Waits, class Write>
+  Status put(Waits& waits, std::uint64_t term, Write&& write, std::uint64_t n,
+             std::uint64_t& done, WaitLimit& wait_limit, Poll* poll,
+             const std::int64_t* versions) {
     if (n == 0) return ring_.is_over(term) ? Status::kClosed : Status::kOk;
-    if (table_ && done == 0) checks_.check(leaves, n, rows);
     while (done < n) {
-      const std::uint64_t want = std::min(chunk_, n - done);
-      std::uint64_t least = 0;  // units of the first record
-      const Claims::Claim claim =
-          table_ ? write_rows(leaves, done, want, rows, term, least)
-                 : write_slots(leaves, done, want, rows, term);
+      std::uint64_t least = 0;
+      const Claims::Claim claim = write(done, n - done, term, least);
       if (claim.closed) return Status::kClosed;
       if (claim.count == 0) {
-        const Status status = wait_for_room<Wait>(waits, term, least, wait_limit);
+        const Status status =
+            wait_for_room<Wait>(waits, term, write, least, wait_limit);
         if (status != Status::kOk) return status;
         continue;
       }
@@ -138,12 +166,13 @@ class PutPath {
     return Status::kOk;
   }
 
-  template <class Wait, class Waits>
-  Status wait_for_room(Waits& waits, std::uint64_t term, std::uint64_t units,
-                       WaitLimit& wait_limit) {
+  template <class Wait, class Waits, class Write>
+  Status wait_for_room(Waits& waits, std::uint64_t term, const Write& write,
+                       std::uint64_t units, WaitLimit& wait_limit) {
+    EventCount& room = write.room();
     return echobuf::wait_for_room<Wait>(
-        ring_, waits, wait_limit, [&] { return ring_.is_over(term); },
-        [&] { return ring_.has_room(units); });
+        room, waits, wait_limit, [&] { return ring_.is_over(term); },
+        [&] { return &write.room() != &room || write.has_room(units); });
   }
 
   /// Claims positions for up to `want` examples from `from` on, and writes these.

@@ -11,13 +11,13 @@
 
 namespace echobuf {
 
-/// Waits until there may be room, or says why not. `is_over`: says whether the term of
-/// the put is; `has_room`: whether there is room by now. `Wait`: says to `waits` for
-/// how long this has waited.
-template <class Wait, class Ring, class Waits, class IsOver, class HasRoom>
-Status wait_for_room(Ring& ring, Waits& waits, WaitLimit& wait_limit,
+/// Waits for `room`, the event that there may be some, or says why not. `is_over`: says
+/// whether the term of the put is; `has_room`: whether there is room by now. `Wait`:
+/// says to `waits` for how long this has waited.
+template <class Wait, class Waits, class IsOver, class HasRoom>
+Status wait_for_room(EventCount& room, Waits& waits, WaitLimit& wait_limit,
                      const IsOver& is_over, const HasRoom& has_room) {
-  const std::uint32_t key = ring.room().prepare();
+  const std::uint32_t key = room.prepare();
   if (is_over()) return Status::kClosed;
   if (has_room()) return Status::kOk;
   const Deadline now = Clock::now();
@@ -27,7 +27,7 @@ Status wait_for_room(Ring& ring, Waits& waits, WaitLimit& wait_limit,
   const Wait wait(waits, wait_limit.since.value_or(now));
   wait_limit.since.reset();  // of the first wait alone
   if (over) return Status::kTimeout;
-  ring.room().wait(key, wait_limit.end);
+  room.wait(key, wait_limit.end);
   return Status::kOk;
 }
 

@@ -68,6 +68,7 @@ using NoteHostAccess = void (*)(const void* address, std::size_t bytes, int writ
     (int* value, int attribute, Device device))                                     \
   X(primary_retain, cuDevicePrimaryCtxRetain, (Context * context, Device device))   \
   X(primary_release, cuDevicePrimaryCtxRelease_v2, (Device device))                 \
+  X(context_get, cuCtxGetCurrent, (Context * context))                              \
   X(context_push, cuCtxPushCurrent_v2, (Context context))                           \
   X(context_pop, cuCtxPopCurrent_v2, (Context * context))                           \
   X(context_synchronize, cuCtxSynchronize, ())                                      \

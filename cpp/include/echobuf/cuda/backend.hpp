@@ -15,6 +15,7 @@
 #include "echobuf/buffer/stats.hpp"
 #include "echobuf/cuda/device_drawer.hpp"
 #include "echobuf/cuda/device_packing.hpp"
+#include "echobuf/cuda/device_puts.hpp"
 #include "echobuf/cuda/handles.hpp"
 #include "echobuf/cuda/kernels.hpp"
 #include "echobuf/cuda/stage_launches.hpp"
@@ -66,7 +67,8 @@ struct DeviceBackend {
         store(make_staging(options)),
         batch(record_, options.leaves, options.batch_size),
         versions_(options.keeps_versions() ? capacity_ + store.slots() : 0),
-        uploader_(std::make_unique<Uploader>(context_, ring, store, on_device())) {}
+        uploader_(std::make_unique<Uploader>(context_, ring, store, on_device())),
+        puts(context_, ring, store, on_device(), kernels_.scatter, *uploader_) {}
 
   /// The memory that is allocated here: a drawer's own is for one batch.
   static BufferNeeds needs(const BufferOptions& options) {
@@ -189,6 +191,11 @@ struct DeviceBackend {
  private:
   Versions versions_;
   const std::unique_ptr<Uploader> uploader_;
+
+ public:
+  DevicePuts puts;
+
+ private:
   RowsCounts counts_;
   std::function<std::size_t()>
       bytes_of_drawer_;  // the buffer's, which ends before this

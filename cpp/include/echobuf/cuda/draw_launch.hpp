@@ -12,10 +12,12 @@
 
 namespace echobuf::cuda {
 
-struct DrawLaunch {
-  DrawLayout layout;
+template <class Layout>
+struct Spread {
+  Layout layout;
   std::uint32_t blocks;
 };
+using DrawLaunch = Spread<DrawLayout>;
 
 /// Words of a block at most: enough that finding its rows is little beside copying.
 inline constexpr std::uint64_t kWordsOfBlock = std::uint64_t{kDrawThreads} * 8;
@@ -41,7 +43,8 @@ inline void cut(DrawKind& kind, std::uint32_t tile, std::uint64_t pieces) {
 
 /// Deals out the rows and fields that `layout` has to blocks: to `least_blocks` of them
 /// if there are as many rows, or words for them.
-inline DrawLaunch spread(DrawLayout layout, std::uint32_t least_blocks) {
+template <class Layout>
+Spread<Layout> spread(Layout layout, std::uint32_t least_blocks) {
   const std::uint64_t words =
       std::max<std::uint64_t>(layout.whole.words + layout.other.words, 1);
   const std::uint64_t some = layout.count / std::max(least_blocks, 1u);

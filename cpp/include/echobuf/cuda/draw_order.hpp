@@ -16,11 +16,12 @@
 namespace echobuf::cuda {
 
 /// A draw's stream waits for the runs that it reads (`ready` events), and for the draw
-/// before it if that was on another stream; the copying stream waits for the last draw
-/// before it writes over slots that were given back. Both wait for one event (`drawn`).
-/// Draws on one stream are in order without it. Behind those on the default stream it
-/// is recorded when slots are given back, when another stream comes, and after
-/// kMostOwed draws; behind others at once, since their stream may be gone by then.
+/// before it if that was on another stream; the copying stream, and those of producers,
+/// wait for the last draw before they write over slots that were given back. These wait
+/// for one event (`drawn`). Draws on one stream are in order without it. Behind those
+/// on the default stream it is recorded when slots are given back, when another stream
+/// comes, and after kMostOwed draws; behind others at once, since their stream may be
+/// gone by then.
 class DrawOrder {
  public:
   /// A call of the consumer on a stream: the device's context is the thread's while
@@ -192,6 +193,9 @@ class DrawOrder {
     std::uint64_t first;
     std::uint64_t end;
     std::unique_ptr<Event> ready;
+    std::uint64_t freed = 0;  // it comes behind the draws of all records below
+    bool is_put = false;      // on the stream of a producer
+    bool is_ahead = false;    // of all draws to come, on whatever stream
   };
 
   const SharedContext context_;
@@ -221,10 +225,16 @@ class DrawOrder {
       std::lock_guard lock(mutex_);
       // After an error, records pass without being copied to the window.
       if (error_) throw *error_;
-      const Flight* last = nullptr;
-      for (const Flight& flight : flights_) {
+      const Flight* last = nullptr;  // of the copying stream
+      for (Flight& flight : flights_) {
         if (flight.first >= end) break;
-        if (flight.ready) last = &flight;
+        if (!flight.ready || flight.is_ahead) continue;
+        if (!flight.is_put) {
+          last = &flight;
+          continue;
+        }
+        driver.stream_wait_event(stream, flight.ready->get(), 0u);
+        flight.is_ahead = true;
       }
       if (last) driver.stream_wait_event(stream, last->ready->get(), 0u);
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -60,6 +61,19 @@ class DeviceContext {
 
    private:
     const DeviceContext& owner_;
+  };
+
+  /// The same, in fewer calls where the context is this thread's already.
+  class CurrentScope {
+   public:
+    explicit CurrentScope(const DeviceContext& owner) {
+      Context current = nullptr;
+      owner.driver_->context_get(&current);
+      if (current != owner.context_) scope_.emplace(owner);
+    }
+
+   private:
+    std::optional<Scope> scope_;
   };
 
   /// The same for calls that a capture does not see, such as allocations: while a

@@ -1,11 +1,11 @@
-// The kernels of draws, as the driver knows them.
+// The kernels of draws and puts, as the driver knows them.
 #pragma once
 
 #include "echobuf/cuda/api.hpp"
 
 namespace echobuf::cuda {
 
-/// The kernels of kernels/draw.cu and kernels/rows.cu, compiled for the device by
+/// The kernels of kernels/draw.cu, rows.cu and scatter.cu, compiled for the device by
 /// Python.
 struct Kernels {
   FunctionHandle draw;
@@ -14,6 +14,7 @@ struct Kernels {
   FunctionHandle plan;
   FunctionHandle draw_rows;
   FunctionHandle place_rows;
+  FunctionHandle scatter;
 };
 
 }  // namespace echobuf::cuda

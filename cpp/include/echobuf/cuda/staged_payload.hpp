@@ -52,18 +52,42 @@ class StagedPayload {
   /// See Payload.
   void write(const RecordPlace& at, const SourceLeaf* leaves, std::uint64_t index,
              RowCopy large, std::uint64_t examples) {
-    const std::uint64_t window = at.payload.unit * unit();
-    const std::uint64_t staged = at.payload.place % units_ * unit();
-    const auto copy = [&](std::uint64_t offset, const std::byte* from,
-                          std::size_t bytes) {
-      // Up to the end of the ring, and from its start on.
-      const std::uint64_t begin = (staged + (offset - window)) % bytes_;
-      const std::size_t first = std::min<std::size_t>(bytes, bytes_ - begin);
-      copy_piece(payload_ + begin, from, first, large);
-      copy_piece(payload_, from + first, bytes - first, large);
-    };
-    table_.write(at.slot, window, leaves, index, examples, copy);
-    note_write(staged, table_.units_of(leaves, index, examples) * unit());
+    table_.write(at.slot, window_begin(at), leaves, index, examples,
+                 [&](std::uint64_t offset, const std::byte* from, std::size_t bytes) {
+                   stage(at, offset, from, bytes, large, [](auto&&...) {});
+                 });
+    note_write(at, window_begin(at), table_.units_of(leaves, index, examples) * unit());
+  }
+
+  /// Notes an example without writing its rows: see RowsTable::place().
+  template <class Visit>
+  void place(const RecordPlace& at, const SourceLeaf* leaves, std::uint64_t index,
+             std::uint64_t examples, const Visit& visit) {
+    table_.place(at.slot, window_begin(at), leaves, index, examples, visit);
+  }
+
+  /// Writes bytes that go to `offset` of the window's payload. `piece`: is told where
+  /// they lie, from which offset on, and how many they are.
+  template <class Piece>
+  void stage(const RecordPlace& at, std::uint64_t offset, const std::byte* from,
+             std::size_t bytes, RowCopy large, const Piece& piece) const {
+    // Up to the end of the ring, and from its start on.
+    const std::uint64_t begin = staged_begin(at, offset);
+    const std::size_t first = std::min<std::size_t>(bytes, bytes_ - begin);
+    copy_piece(payload_ + begin, from, first, large);
+    copy_piece(payload_, from + first, bytes - first, large);
+    piece(payload_ + begin, offset, first);
+    if (bytes > first) piece(payload_, offset + first, bytes - first);
+  }
+
+  /// Says which bytes were written.
+  void note_write(const RecordPlace& at, std::uint64_t offset,
+                  std::size_t bytes) const {
+    if (!noted_ || bytes == 0) return;
+    const std::uint64_t begin = staged_begin(at, offset);
+    const std::size_t first = std::min<std::size_t>(bytes, bytes_ - begin);
+    noted_(payload_ + begin, first, 1);
+    if (bytes > first) noted_(payload_, bytes - first, 1);
   }
 
   RowCopy streams(std::size_t bytes) const {
@@ -102,11 +126,13 @@ class StagedPayload {
       std::memcpy(to, from, bytes);
   }
 
-  void note_write(std::uint64_t at, std::size_t bytes) const {
-    if (!noted_ || bytes == 0) return;
-    const std::size_t first = std::min<std::size_t>(bytes, bytes_ - at);
-    noted_(payload_ + at, first, 1);
-    if (bytes > first) noted_(payload_, bytes - first, 1);
+  /// Where a record's rows begin in the window, and where those at an offset there lie
+  /// here.
+  std::uint64_t window_begin(const RecordPlace& at) const {
+    return at.payload.unit * unit();
+  }
+  std::uint64_t staged_begin(const RecordPlace& at, std::uint64_t offset) const {
+    return (at.payload.place % units_ * unit() + (offset - window_begin(at))) % bytes_;
   }
 
   /// The place of the record at `position`, whose payload ends at `end`: it does not

@@ -26,6 +26,10 @@ namespace echobuf::cuda {
 /// their places in the window, since who writes a record must say where its rows lie;
 /// staging bounds these claims, and what is committed has room.
 ///
+/// Producers of records that lie on the device claim in the same order, and need no
+/// staging: they wait for room in the window themselves. A slot has room once the draws
+/// of its last record are enqueued, and that record has arrived.
+///
 /// The uploader is one thread, and the consumer one at a time.
 class StagedRing {
  public:
@@ -36,10 +40,11 @@ class StagedRing {
   StagedRing(std::uint64_t capacity, std::uint64_t staged_slots,
              const BorrowedSlots* borrowed = nullptr)
       : capacity_(capacity),
+        staged_slots_(borrowed ? borrowed->slots : staged_slots),
         staged_units_(0),
         limits_(0, 0),
         ring_(borrowed ? RingShape::over(*borrowed, borrowed->slots)
-                       : RingShape{.capacity = staged_slots}),
+                       : RingShape{.capacity = capacity, .room = staged_slots}),
         uploaded_(ring_.released()),
         arrived_(ring_.released()),
         released_(ring_.released()) {}
@@ -71,6 +76,27 @@ class StagedRing {
   void commit(std::uint64_t first, std::uint64_t count) { ring_.commit(first, count); }
   EventCount& room() { return ring_.room(); }
 
+  // ---- producers of records on the device; `staged`: some fields lie on the host
+
+  /// As claim().
+  Ring::Claim claim_on_device(std::uint64_t want, std::uint64_t term,
+                              const std::uint64_t* units, bool staged) {
+    if (has_rows()) return ring_.claim(want, term, units);
+    return ring_.claim_below(limit_on_device(staged), want, term);
+  }
+  bool has_room_on_device(std::uint64_t units, bool staged) {
+    return has_rows() ? ring_.has_room(units) : ring_.tail() < limit_on_device(staged);
+  }
+  /// The position below which copies are done.
+  std::uint64_t arrived() const { return arrived_.load(std::memory_order_acquire); }
+  /// What draws have given back. Acquire: their event is recorded.
+  std::uint64_t freed() const { return released_.load(std::memory_order_acquire); }
+  /// The event that they wait for. Prepare, look whether it is still this one and
+  /// whether there is room, wait.
+  EventCount& room_on_device() {
+    return has_rows() || ring_.tail() < released_limit() ? room() : window_room_;
+  }
+
   // ---- the uploader
 
   /// Positions that can be uploaded now.
@@ -86,23 +112,29 @@ class StagedRing {
     // Acquire: pairs with settle().
     const std::uint64_t over = given_up_.load(std::memory_order_acquire);
     if (first < over) return {first, std::min(ready, over - first), true, 0};
-    // Acquire: pairs with release(); the draws' event is recorded.
-    const std::uint64_t freed = released_.load(std::memory_order_acquire);
-    if (has_rows()) return {first, rows_of_run(first, most, ready), false, freed};
-    const std::uint64_t room = freed + capacity_ - first;
+    const std::uint64_t freed_by_now = freed();
+    if (has_rows())
+      return {first, rows_of_run(first, most, ready), false, freed_by_now};
+    const std::uint64_t room = freed_by_now + capacity_ - first;
     if (room < ready) held_back_.store(true, std::memory_order_relaxed);
     // In one piece on both sides.
     const std::uint64_t count =
         std::min({most, ready, room, capacity_ - first % capacity_,
-                  ring_.capacity() - first % ring_.capacity()});
-    return {first, count, false, freed};
+                  staged_slots_ - first % staged_slots_});
+    return {first, count, false, freed_by_now};
   }
 
-  /// Returns whether a run may take what draws still read which have not been waited
-  /// for: of what was given back from position `waited_for` on.
-  bool reuses(const Run& run, std::uint64_t waited_for) const {
-    if (has_rows()) return run.freed != waited_for;
-    return run.first + run.count > waited_for + capacity_;
+  /// Returns whether records up to `end` may take what draws still read which have not
+  /// been waited for: of what was given back, up to `freed`, from position `waited_for`
+  /// on.
+  bool reuses(std::uint64_t end, std::uint64_t freed, std::uint64_t waited_for) const {
+    if (has_rows()) return freed != waited_for;
+    return end > waited_for + capacity_;
+  }
+
+  /// Waits until what is claimed below `end`, and being committed, is.
+  void await_commit(std::uint64_t end) {
+    while (ring_.committed() < end) std::this_thread::yield();
   }
 
   /// A run is on its way, or skipped: draws may be enqueued behind it.
@@ -121,8 +153,9 @@ class StagedRing {
                       claims().end_of(position - 1) + staged_units_);
     else
       ring_.release(position);
+    // Release: pairs with the acquire in limit_on_device().
     arrived_.store(position, std::memory_order_release);
-    if (has_rows()) room().notify();
+    room().notify();
   }
 
   /// The event that the uploader waits for when there is no run: more records, if there
@@ -195,14 +228,11 @@ class StagedRing {
 
   /// The position below which all that was committed by now lies, if there is room.
   std::uint64_t staged_end() const {
-    return has_rows() ? tail() : uploaded() + ring_.capacity();
+    return has_rows() ? tail() : uploaded() + staged_slots_;
   }
 
   /// Returns whether staging has no room only because its records are on their way.
-  bool clearing() const {
-    return behind() ||
-           (arrived_.load(std::memory_order_acquire) < uploaded() && !retired());
-  }
+  bool clearing() const { return behind() || (arrived() < uploaded() && !retired()); }
 
   void cross_border() { ring_.cross_border(); }
 
@@ -211,6 +241,7 @@ class StagedRing {
   void close() {
     ring_.close();
     filled_.notify();  // a consumer looks whether that was the end
+    window_room_.notify();
   }
   bool closed() const { return ring_.closed(); }
   std::optional<std::uint64_t> end() const { return ring_.end(); }
@@ -248,6 +279,13 @@ class StagedRing {
   std::uint64_t uploaded() const { return uploaded_.load(std::memory_order_acquire); }
   bool retired() const { return retired_.load(std::memory_order_acquire); }
 
+  /// The position below which slots have been given back.
+  std::uint64_t released_limit() const { return freed() + capacity_; }
+  std::uint64_t limit_on_device(bool staged) {
+    const std::uint64_t limit = std::min(released_limit(), arrived() + capacity_);
+    return staged ? std::min(limit, ring_.claims().limit()) : limit;
+  }
+
   /// An eighth of staging at a time: what has arrived is free while more is sent.
   std::uint64_t rows_of_run(std::uint64_t first, std::uint64_t most,
                             std::uint64_t ready) {
@@ -260,7 +298,7 @@ class StagedRing {
   }
 
   const std::uint64_t capacity_;  // of the window
-  const std::uint64_t staged_slots_ = 0;
+  const std::uint64_t staged_slots_;
   const std::uint64_t staged_units_;  // 0: records have no rows
 
   StagingLimits limits_;  // of claims in the window

@@ -73,6 +73,20 @@ class StagedSlots {
     if (large) finish_streaming();
   }
 
+  /// Writes one field of an example, of so many bytes.
+  void write_field(std::uint64_t position, std::size_t field, const SourceLeaf& leaf,
+                   std::uint64_t index, std::size_t bytes) const {
+    std::byte* const to = at(position) + layout_.fields()[field].offset;
+    echobuf::detail::copy_field(
+        to, leaf.data + static_cast<std::ptrdiff_t>(index) * leaf.stride, bytes);
+    if (noted_ && bytes > 0) noted_(to, bytes, 1);
+  }
+  /// Notes the examples of whole batches that do not come this way.
+  void note_length(std::uint64_t position, std::uint64_t count, std::size_t rows) {
+    for (std::uint64_t i = 0; !lengths_.empty() && i < count; ++i)
+      lengths_[(position + i) % lengths_.size()] = rows;
+  }
+
   /// Notes that another process writes at these positions.
   void note_writes(std::uint64_t position, std::uint64_t count) const {
     for (std::uint64_t i = 0; noted_ && i < count; ++i)

@@ -101,6 +101,27 @@ class Staging {
     slots_.write(at.position, 1, leaves, index, examples);
     payload_->write(at, leaves, index, large, examples);
   }
+  // ---- producers of records on the device: see StagedSlots and StagedPayload
+
+  void write_field(std::uint64_t position, std::size_t field, const SourceLeaf& leaf,
+                   std::uint64_t index, std::size_t bytes) const {
+    slots_.write_field(position, field, leaf, index, bytes);
+  }
+  void note_length(std::uint64_t position, std::uint64_t count, std::size_t rows) {
+    slots_.note_length(position, count, rows);
+  }
+  template <class Visit>
+  void place(const RecordPlace& at, const SourceLeaf* leaves, std::uint64_t index,
+             std::uint64_t examples, const Visit& visit) {
+    payload_->place(at, leaves, index, examples, visit);
+  }
+  template <class Piece>
+  void stage(const RecordPlace& at, std::uint64_t offset, const std::byte* from,
+             std::size_t bytes, const Piece& piece) const {
+    payload_->stage(at, offset, from, bytes, nullptr, piece);
+    payload_->note_write(at, offset, bytes);
+  }
+
   /// All of its memory is there from the start.
   static constexpr void note_largest(std::uint64_t) {}
   RowCopy streams(std::size_t bytes) const { return payload_->streams(bytes); }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -23,7 +24,8 @@
 
 namespace echobuf::cuda {
 
-/// Copies runs on a separate stream.
+/// Copies runs on a separate stream. What producers have copied themselves, on streams
+/// of theirs, it passes on to draws in its turn.
 class Uploader : public DrawOrder {
  public:
   Uploader(SharedContext context, StagedRing& ring, const Staging& staging,
@@ -45,8 +47,10 @@ class Uploader : public DrawOrder {
     try {
       const DeviceContext::RelaxedScope scope(*context_, std::nothrow);
       const auto& calls = context_->driver().calls();
-      if (calls.stream_synchronize(copying_->get()) != kSuccess)
-        calls.context_synchronize();
+      bool done = calls.stream_synchronize(copying_->get()) == kSuccess;
+      for (const Flight& put : puts_in_flight())
+        done = calls.event_synchronize(put.ready->get()) == kSuccess && done;
+      if (!done) calls.context_synchronize();
     } catch (const Error&) {  // the device is lost, and its memory is not in use
     }
     await_draws();
@@ -69,6 +73,44 @@ class Uploader : public DrawOrder {
     thread_ = std::thread([this] { run(); });
   }
 
+  // ---- producers of records on the device
+
+  /// An event for what a producer enqueues.
+  std::unique_ptr<Event> take_event() {
+    {
+      std::lock_guard lock(mutex_);
+      if (!spare_.empty()) {
+        auto event = std::move(spare_.back());
+        spare_.pop_back();
+        return event;
+      }
+    }
+    const DeviceContext::RelaxedScope scope(*context_);
+    return make_event(context_);
+  }
+  void give_back(std::unique_ptr<Event> event) {
+    std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(event));
+  }
+
+  /// Returns whether records up to `end` go into slots that draws may still read, if
+  /// what was given back by then is `freed`.
+  bool must_wait_for_draws(std::uint64_t end, std::uint64_t freed) const {
+    const std::uint64_t drained = drained_.load(std::memory_order_acquire);
+    return ring_.reuses(end, freed, drained);
+  }
+  void wait_for_draws(StreamHandle stream) const {
+    context_->driver().stream_wait_event(stream, drawn_->get(), 0u);
+  }
+
+  /// Positions that are claimed will be committed when `ready` lies behind their copy,
+  /// which comes behind the draws below `freed`.
+  void note_put(std::uint64_t first, std::uint64_t end, std::unique_ptr<Event> ready,
+                std::uint64_t freed) {
+    std::lock_guard lock(mutex_);
+    puts_.emplace(first, Flight{first, end, std::move(ready), freed, true});
+  }
+
   /// Ends the thread. May be called by several, and again.
   void stop() {
     stopped_.store(true, std::memory_order_release);
@@ -80,7 +122,10 @@ class Uploader : public DrawOrder {
 
  private:
   static constexpr std::size_t kFlights = 32;
-  static constexpr auto kSlice = std::chrono::milliseconds(50);
+  using Pause = std::chrono::microseconds;
+  static constexpr Pause kSlice = std::chrono::milliseconds(50);
+  static constexpr Pause kLeastPause = Pause(20);
+  static constexpr Pause kMostPause = std::chrono::milliseconds(1);
 
   void run() {
     try {
@@ -98,19 +143,58 @@ class Uploader : public DrawOrder {
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
   void step() {
-    land(false);
-    const StagedRing::Run run = ring_.next_run(most_);
-    if (run.count != 0) return send(run);
-    if (land(true)) return;
+    const bool landed = land(false);
+    StagedRing::Run run = ring_.next_run(most_);
+    if (run.count != 0) {
+      if (auto put = take_put(run)) return pass_on(std::move(*put), run.skip);
+      return send(run);
+    }
+    // A producer's stream may come to its copy late: others are sent meanwhile.
+    const bool is_put = !flights_.empty() && flights_.front().is_put;
+    if (landed || !is_put) pause_ = kLeastPause;
+    if (!is_put && land(true)) return;
     EventCount& news = ring_.news();
     const std::uint32_t key = news.prepare();
-    if (ring_.next_run(most_).count == 0 && &ring_.news() == &news && !stopped())
-      news.wait(key, Clock::now() + kSlice);
+    if (ring_.next_run(most_).count != 0 || &ring_.news() != &news || stopped()) return;
+    news.wait(key, Clock::now() + (is_put ? pause_ : kSlice));
+    pause_ = std::min(pause_ * 2, kMostPause);
+  }
+
+  /// Returns what a producer has put at the beginning of a run, and else cuts the run
+  /// where such begins.
+  std::optional<Flight> take_put(StagedRing::Run& run) {
+    std::lock_guard lock(mutex_);
+    const auto put = puts_.begin();
+    if (put == puts_.end()) return std::nullopt;
+    if (put->first > run.first) {
+      run.count = std::min(run.count, put->first - run.first);
+      return std::nullopt;
+    }
+    Flight taken = std::move(put->second);
+    puts_.erase(put);
+    return taken;
+  }
+
+  /// Lets draws be enqueued behind a put. If `skip`, no draw will be, and nothing else
+  /// orders what is written there next: it is done before that.
+  void pass_on(Flight put, bool skip) {
+    ring_.await_commit(put.end);
+    if (skip) {
+      context_->driver().event_synchronize(put.ready->get());
+      give_back(std::move(put.ready));
+    }
+    const std::uint64_t end = put.end;
+    {
+      std::lock_guard lock(mutex_);
+      flights_.push_back(std::move(put));
+    }
+    ring_.sent(end);
   }
 
   void send(const StagedRing::Run& run) {
     Flight flight{run.first, run.first + run.count, nullptr};
     if (!run.skip) copy(run, flight);
+    flight.freed = waited_for_;
     {
       std::lock_guard lock(mutex_);
       flights_.push_back(std::move(flight));
@@ -120,7 +204,7 @@ class Uploader : public DrawOrder {
 
   void copy(const StagedRing::Run& run, Flight& flight) {
     const Driver& driver = context_->driver();
-    if (ring_.reuses(run, waited_for_)) {
+    if (ring_.reuses(run.first + run.count, run.freed, waited_for_)) {
       // The event was recorded before the slots were given back.
       driver.stream_wait_event(copying_->get(), drawn_->get(), 0u);
       waited_for_ = run.freed;
@@ -132,28 +216,45 @@ class Uploader : public DrawOrder {
     driver.event_record(flight.ready->get(), copying_->get());
   }
 
-  /// Gives back the staging of copies that are done; if `wait`, of one at least. False
-  /// if there is none on its way.
+  /// Gives back the staging of copies that are done; if `wait`, of one at least.
+  /// Returns whether there was one.
   bool land(bool wait) {
     const auto& calls = context_->driver().calls();
+    bool landed = false;
     while (!flights_.empty()) {
       Flight& flight = flights_.front();
       if (flight.ready) {
-        const Result result = wait ? calls.event_synchronize(flight.ready->get())
-                                   : calls.event_query(flight.ready->get());
-        if (result == kErrorNotReady) return true;
-        context_->driver().check(result, wait ? "cuEventSynchronize" : "cuEventQuery");
+        const bool waits = wait && !landed;
+        const Result result = waits ? calls.event_synchronize(flight.ready->get())
+                                    : calls.event_query(flight.ready->get());
+        if (result == kErrorNotReady) break;
+        context_->driver().check(result, waits ? "cuEventSynchronize" : "cuEventQuery");
+        drained_.store(std::max(flight.freed, drained_.load(std::memory_order_relaxed)),
+                       std::memory_order_release);
       }
       const std::uint64_t end = flight.end;
       {
         std::lock_guard lock(mutex_);
-        if (flight.ready) idle_.push_back(std::move(flight.ready));
+        if (flight.ready)
+          (flight.is_put ? spare_ : idle_).push_back(std::move(flight.ready));
         flights_.pop_front();
       }
       ring_.arrived(end);
-      if (wait) return true;
+      landed = true;
+      if (wait) break;
     }
-    return false;
+    return landed;
+  }
+
+  /// What is on its way on the streams of producers, once the thread has ended.
+  std::vector<Flight> puts_in_flight() {
+    std::vector<Flight> found;
+    for (Flight& flight : flights_)
+      if (flight.is_put && flight.ready) found.push_back(std::move(flight));
+    for (auto& [first, put] : puts_) found.push_back(std::move(put));
+    flights_.clear();
+    puts_.clear();
+    return found;
   }
 
   /// Lets records pass without copies, so that no producer waits for ever, until a
@@ -176,7 +277,12 @@ class Uploader : public DrawOrder {
   const std::uint64_t most_;  // records of a run
   const std::unique_ptr<Stream> copying_;
 
+  std::map<std::uint64_t, Flight> puts_;       // not yet passed on, by their positions;
+  std::vector<std::unique_ptr<Event>> spare_;  // both of producers, with the mutex
+  std::atomic<std::uint64_t> drained_{0};      // draws below are done
+
   std::mutex joining_;                        // stop() may be called by several
+  Pause pause_ = kLeastPause;                 // between looks at a put on its way
   std::vector<std::unique_ptr<Event>> idle_;  // the thread's own, like what follows
   std::uint64_t waited_for_ = 0;  // the copying stream has waited for draws of slots
                                   // given back up to here

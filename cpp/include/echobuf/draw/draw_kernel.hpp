@@ -55,7 +55,8 @@ struct DrawPlace {
   uint32_t rows;
   uint32_t piece;
 
-  ECHOBUF_HD DrawPlace(const DrawLayout& a, uint32_t block)
+  template <class Layout>
+  ECHOBUF_HD DrawPlace(const Layout& a, uint32_t block)
       : first(block / a.pieces * a.tile), piece(block % a.pieces) {
     const uint32_t left = a.count - first;
     rows = left < a.tile ? left : a.tile;
@@ -81,6 +82,25 @@ ECHOBUF_HD inline void find_rows(const DrawLayout& a, const Parts& parts,
   }
 }
 
+/// The row, field and word that number `at` of the words of a tile is.
+struct DealtWord {
+  uint32_t row = 0;  // of the tile
+  int field;
+  uint64_t word;  // of the field
+
+  template <class Layout>
+  ECHOBUF_HD DealtWord(const Layout& a, const DrawKind& kind, uint64_t at) : word(at) {
+    if (a.tile > 1) {  // and small
+      row = static_cast<uint32_t>(
+          uint64_t{static_cast<uint32_t>(at)} * kind.reciprocal >> 31);
+      word = static_cast<uint32_t>(at) - row * static_cast<uint32_t>(kind.words);
+    }
+    field = kind.begin;
+    while (word >= a.field[field].words) ++field;
+    if (field != kind.begin) word -= a.field[field - 1].words;
+  }
+};
+
 /// A word of a row: from where to where.
 struct DrawMove {
   const DrawField* field;
@@ -91,25 +111,19 @@ struct DrawMove {
   /// That of number `at` of a tile whose first row is `first`.
   ECHOBUF_HD DrawMove(const DrawLayout& a, const DrawKind& kind, uint32_t first,
                       uint64_t at, const uint64_t* rows) {
-    uint32_t row = 0;
-    word = at;
-    if (a.tile > 1) {  // and small
-      row = static_cast<uint32_t>(
-          uint64_t{static_cast<uint32_t>(at)} * kind.reciprocal >> 31);
-      word = static_cast<uint32_t>(at) - row * static_cast<uint32_t>(kind.words);
-    }
-    int f = kind.begin;
-    while (word >= a.field[f].words) ++f;
-    field = &a.field[f];
-    if (f != kind.begin) word -= a.field[f - 1].words;
-    to = field->leaf + (uint64_t{a.row} + first + row) * field->bytes;
-    from = rows[row] + field->offset;
+    const DealtWord dealt(a, kind, at);
+    field = &a.field[dealt.field];
+    word = dealt.word;
+    to = field->leaf + (uint64_t{a.row} + first + dealt.row) * field->bytes;
+    from = rows[dealt.row] + field->offset;
   }
 };
 
-/// Copies whole words. A thread asks for several before it waits for the first.
-ECHOBUF_HD inline void copy_whole(const DrawLayout& a, const DrawPlace& here,
-                                  uint32_t thread, const uint64_t* rows) {
+/// Copies whole words, from and to where `move_of` says for the number of each in its
+/// tile. A thread asks for several before it waits for the first.
+template <class Layout, class MoveOf>
+ECHOBUF_HD inline void copy_whole(const Layout& a, const DrawPlace& here,
+                                  uint32_t thread, const MoveOf& move_of) {
   const uint64_t threads = a.threads;
   const uint64_t begin = here.piece * a.whole.piece;
   const uint64_t all = a.whole.words * here.rows;
@@ -122,7 +136,7 @@ ECHOBUF_HD inline void copy_whole(const DrawLayout& a, const DrawPlace& here,
     for (uint32_t k = 0; k < kDrawAtOnce; ++k) {
       const uint64_t next = at + k * threads;
       if (next >= end) break;
-      const DrawMove move(a, a.whole, here.first, next, rows);
+      const auto move = move_of(next);
       to[k] = move.to + move.word * 16;
       from[k] = move.from + move.word * 16;
     }
@@ -161,7 +175,8 @@ ECHOBUF_HD inline void draw_block(const Threads& threads, const DrawLayout& a,
   });
   threads.last([&](uint32_t thread) {
     const DrawPlace here(a, block);
-    copy_whole(a, here, thread, rows);
+    copy_whole(a, here, thread,
+               [&](uint64_t at) { return DrawMove(a, a.whole, here.first, at, rows); });
     copy_other(a, here, thread, rows);
   });
 }

@@ -136,7 +136,15 @@ class Claims {
   Claim claim(std::uint64_t want, std::uint64_t term,
               const std::uint64_t* units = nullptr) {
     // Two loops: records without rows are small, and a claim is a part of their put.
-    return units_ > 0 ? claim_rows(want, term, units) : claim_slots(want, term);
+    if (units_ > 0) return claim_rows(want, term, units);
+    // Acquire: pairs with release(); the consumer's reads of these slots are done.
+    return claim_slots(want, term,
+                       [this] { return limit_.load(std::memory_order_acquire); });
+  }
+  /// The same of records without rows, below `limit`, for who knows better which slots
+  /// are free: others then find no room below where this has come to.
+  Claim claim_below(std::uint64_t limit, std::uint64_t want, std::uint64_t term) {
+    return claim_slots(want, term, [&] { return limit; });
   }
 
   /// Returns whether `term` is over.
@@ -167,6 +175,8 @@ class Claims {
   }
 
   EventCount& room() { return room_; }
+  /// The position below which records without rows have room. Acquire: as in claim().
+  std::uint64_t limit() const { return limit_.load(std::memory_order_acquire); }
 
   bool held_back() const { return held_back_.load(std::memory_order_relaxed); }
   void clear_held_back() { held_back_.store(false, std::memory_order_relaxed); }
@@ -277,20 +287,19 @@ class Claims {
   static constexpr Digits kWithPlace{30, kMostRecords, std::uint64_t{1} << 54};
   static_assert(2 * kMostUnits == std::uint64_t{1} << kWithPlace.position_shift);
 
-  Claim claim_slots(std::uint64_t want, std::uint64_t term) {
-    // Acquire: pairs with the release below. The producer that moved the word here had
-    // read a limit at least as far; we must not read an older one, or `room` wraps
-    // around.
+  template <class Limit>
+  Claim claim_slots(std::uint64_t want, std::uint64_t term, const Limit& limit_now) {
+    // Acquire: pairs with the release below.
     std::uint64_t word = word_.load(std::memory_order_acquire);
     for (;;) {
       // The word has digits of the term: no put lasts for all that they count.
       if ((word & kClosed) ||
           ((word ^ term * kPositionAlone.term_step) & kPositionAlone.term()))
         return {0, 0, true};
-      // Acquire: pairs with release(); the consumer's reads of these slots are done.
-      const std::uint64_t limit = limit_.load(std::memory_order_acquire);
+      const std::uint64_t limit = limit_now();
       const std::uint64_t first = word & kPositionAlone.position;
-      const std::uint64_t room = limit - first;
+      // Others may have claimed beyond it, by another limit or a later one.
+      const std::uint64_t room = limit > first ? limit - first : 0;
       const std::uint64_t count = want < room ? want : room;
       if (count < want) held_back_.store(true, std::memory_order_relaxed);
       if (count == 0) return {0, 0, false};

@@ -51,6 +51,10 @@ class Ring {
               const std::uint64_t* units = nullptr) {
     return claims_.claim(want, term, units);
   }
+  /// See Claims.
+  Claim claim_below(std::uint64_t limit, std::uint64_t want, std::uint64_t term) {
+    return claims_.claim_below(limit, want, term);
+  }
   bool is_over(std::uint64_t term) { return claims_.is_over(term); }
   /// The claims themselves, for the payload.
   Claims& claims() { return claims_; }

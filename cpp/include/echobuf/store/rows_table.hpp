@@ -90,11 +90,11 @@ class RowsTable {
   }
 
   /// Notes example `index` of `leaves` in a slot, its rows from byte `offset` of the
-  /// payload on; or a whole batch of so many examples. `copy`: copies the bytes of a
-  /// field's rows to an offset.
-  template <class Copy>
-  void write(std::uint64_t slot, std::uint64_t offset, const SourceLeaf* leaves,
-             std::uint64_t index, std::uint64_t examples, const Copy& copy) {
+  /// payload on; or a whole batch of so many examples. `visit`: is told each run of
+  /// rows, by the field, the offset, the run's first row in its leaf, and their number.
+  template <class Visit>
+  void place(std::uint64_t slot, std::uint64_t offset, const SourceLeaf* leaves,
+             std::uint64_t index, std::uint64_t examples, const Visit& visit) {
     if (in_batches()) examples_[slot] = examples;
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       const RaggedField& field = fields_[f];
@@ -103,12 +103,23 @@ class RowsTable {
       Rows* example = in_batches() ? &rows_of_examples_[place(slot, f)] : nullptr;
       for_each_run(leaf, index, examples,
                    [&](std::uint64_t first, std::uint64_t count) {
-                     const std::size_t bytes = count * field.row_bytes;
-                     copy(offset, leaf.data + first * field.row_bytes, bytes);
+                     visit(field, offset, first, count);
                      if (example) *example++ = {offset, count};
-                     offset += round_up(bytes, kFieldAlignment);
+                     offset += round_up(count * field.row_bytes, kFieldAlignment);
                    });
     }
+  }
+
+  /// The same; `copy`: copies the bytes of a run to an offset.
+  template <class Copy>
+  void write(std::uint64_t slot, std::uint64_t offset, const SourceLeaf* leaves,
+             std::uint64_t index, std::uint64_t examples, const Copy& copy) {
+    place(slot, offset, leaves, index, examples,
+          [&](const RaggedField& field, std::uint64_t to, std::uint64_t first,
+              std::uint64_t count) {
+            copy(to, leaves[field.field].data + first * field.row_bytes,
+                 count * field.row_bytes);
+          });
   }
 
   bool in_batches() const { return most_examples_ > 0; }
