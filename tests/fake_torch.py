@@ -76,6 +76,12 @@ class Tensor:
     def __cuda_array_interface__(self):
         return {**self.array.__cuda_array_interface__, "version": 2, "stream": None}
 
+    def is_conj(self):
+        return False
+
+    def is_neg(self):
+        return False
+
     def data_ptr(self):
         return self.array.data.ptr
 

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "device_buffer.hpp"
+#include "dlpack_reader.hpp"
 #include "register.hpp"
 #include "register_methods.hpp"
 
@@ -42,6 +43,7 @@ void register_device(py::module_& m) {
   m.def("load_driver", [](const std::string& library) {
     echobuf::cuda::Driver::load(library.c_str());
   });
+  m.def("read_dlpack", &echobuf::python::read_dlpack);
   py::class_<DeviceHandle>(m, "Device")
       .def(py::init<const std::string&, int>(), py::arg("library"), py::arg("ordinal"))
       .def("memory", &DeviceHandle::memory)

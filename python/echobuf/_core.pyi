@@ -289,6 +289,18 @@ class CudaError(Exception):
 def load_driver(library: str, /) -> None:
     """Loads a driver, if it is not, and starts it."""
 
+def read_dlpack(
+    capsule: Any, /
+) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, str | None, int, int]:
+    """Return address, shape, strides in bytes, dtype's name, device's type and number.
+
+    Of the tensor in a capsule, which stays its owner. The name is None where no
+    framework has the dtype.
+
+    Raises:
+        ValueError: it is no capsule of DLPack 0 or 1, or was taken over.
+    """
+
 class Device:
     """A driver, which is loaded, and one of its devices."""
 

@@ -302,12 +302,13 @@ def _of_tensor(tensor: Any) -> str:
     calls = "".join(call for call, is_needed in needed.items() if is_needed)
     if calls:
         return f"Yield dense tensors on the CPU: `x{calls}`."
-    return _of_dtype(str(tensor.dtype).removeprefix("torch.")) or (
+    return of_dtype(str(tensor.dtype).removeprefix("torch.")) or (
         _PLAIN if kind == "Tensor" else "Yield `x.as_subclass(torch.Tensor)`."
     )
 
 
-def _of_dtype(name: str) -> str:
+def of_dtype(name: str) -> str:
+    """Return what to do about a dtype of torch's that NumPy lacks, or ""."""
     if name in FOREIGN:
         return (
             f"{name} needs `echobuf.torch.EchoLoader` or `echobuf.jax.EchoLoader`; or "

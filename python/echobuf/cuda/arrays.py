@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from echobuf.device_arrays import is_cupys, is_tensor
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
 from echobuf.out import Array, OutArrays
@@ -251,7 +251,7 @@ class DeviceOut(OutArrays):
     def _view(self, leaf: Any, field: Field, name: str) -> Array:
         if is_tensor(leaf):
             return self._view_tensor(leaf, field, name)
-        if _is_cupys(leaf):
+        if is_cupys(leaf):
             if leaf.device.id != self._ordinal:
                 raise self._elsewhere(name, f"on cuda:{leaf.device.id}")
             place = (int(leaf.data.ptr), False)
@@ -314,17 +314,6 @@ class DeviceBytes:
         }
 
 
-def is_tensor(leaf: Any) -> bool:
-    """Return whether `leaf` is a tensor, without importing torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(leaf, torch.Tensor)
-
-
-def _is_cupys(leaf: Any) -> bool:
-    cupy = sys.modules.get("cupy")
-    return cupy is not None and isinstance(leaf, cupy.ndarray)
-
-
 def _signature(leaf: Any) -> Any:
     """Return all that the checks read of a leaf; None if that takes long to read."""
     if is_tensor(leaf):
@@ -339,7 +328,7 @@ def _signature(leaf: Any) -> Any:
             )
         except RuntimeError:  # a tensor that is not dense
             return None
-    if _is_cupys(leaf):
+    if is_cupys(leaf):
         return leaf.data.ptr, leaf.shape, leaf.strides, leaf.dtype
     return None
 

@@ -10,8 +10,9 @@ from typing import Any
 import cupy
 
 from echobuf import _core
-from echobuf.cuda.arrays import DeviceArrays, Shapes, is_tensor, places_of
+from echobuf.cuda.arrays import DeviceArrays, Shapes, places_of
 from echobuf.cuda.device import OUT_OF_MEMORY, device_error, relaxed
+from echobuf.device_arrays import is_tensor
 from echobuf.errors import OptionError
 from echobuf.spec import Spec
 

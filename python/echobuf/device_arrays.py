@@ -1,0 +1,283 @@
+"""Arrays that lie on a CUDA device: which leaves are some, and where their bytes are.
+
+Knows torch, CuPy and JAX by the modules that are loaded, and imports none of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from echobuf import _core, hints
+from echobuf.errors import SpecError, message
+
+Strides: TypeAlias = tuple[int, ...] | None
+"""In bytes; None for an array that is dense, the last axis first."""
+
+_ON_HOST = frozenset(
+    {
+        *(np.ndarray, int, float, bool, complex, str, bytes, bytearray, memoryview),
+        *(type(None), list, tuple, dict),
+    }
+)
+"""Types none of whose instances lies on a device, and that most leaves are of."""
+
+_CUDA = (
+    2,
+    13,
+)  # DLDeviceType: memory of a device, and managed; 3, pinned, is the host's
+_LEGACY = 1  # the handle of the default stream in all protocols
+_PLATFORMS = ("cuda", "gpu")  # JAX's names
+
+
+class DeviceArray(NamedTuple):
+    """The place and layout of an array on a device.
+
+    Attributes:
+        address: of the first element; of an empty array it may be 0.
+        shape: the extents.
+        strides: in bytes; None for a dense array.
+        dtype: of the elements.
+        ordinal: the number of the device; None where the array does not say it.
+        stream: the handle of the stream that the array is valid on, where it says one;
+            None: it is valid on the stream that `read` was given.
+        owner: keeps the memory alive.
+        reused: True if an allocator that does not know the stream of a copy may give
+            the memory to others as soon as the owner is dropped.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    strides: Strides
+    dtype: np.dtype[Any]
+    ordinal: int | None
+    stream: int | None
+    owner: Any
+    reused: bool
+
+
+def is_on_device(leaf: Any) -> bool:
+    """Return True for an array in the memory of a CUDA device; in pinned memory, False.
+
+    Args:
+        leaf: anything.
+    """
+    if type(leaf) in _ON_HOST:
+        return False
+    if is_tensor(leaf):
+        return bool(leaf.is_cuda)
+    if is_cupys(leaf):
+        return True
+    if hasattr(type(leaf), "__dlpack_device__"):
+        return _dlpack_device(leaf)[0] in _CUDA
+    return _interface_of(leaf) is not None
+
+
+def place(leaf: Any) -> str:
+    """Return the place of an array on a device, such as `cuda:1`, for a message."""
+    ordinal = leaf.device.index if is_tensor(leaf) else _ordinal_of(leaf)
+    return "a CUDA device" if ordinal is None else f"cuda:{ordinal}"
+
+
+def read(leaf: Any, name: str, stream: int) -> DeviceArray:
+    """Return the place and layout of an array that `is_on_device`.
+
+    Args:
+        leaf: the array.
+        name: of the leaf, for messages.
+        stream: the handle of the stream that will read the array. An array of DLPack is
+            valid there from then on.
+
+    Raises:
+        SpecError: the array is sparse, masked, or of a dtype that NumPy lacks; needs a
+            gradient; means more than its bytes; or its library refuses.
+    """
+    if is_tensor(leaf):
+        return _read_tensor(leaf, name)
+    if is_cupys(leaf):
+        address, ordinal = int(leaf.data.ptr), int(leaf.device.id)
+        return DeviceArray(
+            address, leaf.shape, leaf.strides, leaf.dtype, ordinal, None, leaf, True
+        )
+    # JAX's arrays have both; by the interface they would not wait for their values.
+    interface = None if _is_jaxs(leaf) else _interface_of(leaf)
+    if interface is not None:
+        return _read_interface(leaf, interface, name)
+    return _read_capsule(leaf, name, stream)
+
+
+def is_tensor(leaf: Any) -> bool:
+    """Return True for a tensor of torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(leaf, torch.Tensor)
+
+
+def is_cupys(leaf: Any) -> bool:
+    """Return True for an array of CuPy."""
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(leaf, cupy.ndarray)
+
+
+def _is_jaxs(leaf: Any) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(leaf, jax.Array)
+
+
+# ---- where it is
+
+
+def _dlpack_device(leaf: Any) -> tuple[int, int | None]:
+    """Return DLPack's type and number of the device of an array that knows DLPack."""
+    try:
+        kind, number = leaf.__dlpack_device__()
+        return int(kind), int(number)
+    except Exception:  # JAX has none for an array on several devices
+        return (_CUDA[0] if _is_sharded(leaf) else 0), None
+
+
+def _is_sharded(leaf: Any) -> bool:
+    """Return True for an array of JAX on several CUDA devices."""
+    if not _is_jaxs(leaf):
+        return False
+    try:
+        return any(device.platform in _PLATFORMS for device in leaf.devices())
+    except Exception:  # it is traced, or has been deleted
+        return False
+
+
+def _ordinal_of(leaf: Any) -> int | None:
+    """Return the number of the device of an array that is no tensor, if it says one."""
+    if hasattr(type(leaf), "__dlpack_device__"):
+        return _dlpack_device(leaf)[1]
+    device = getattr(leaf, "device", None)
+    for name in ("id", "index"):
+        number = getattr(device, name, None)
+        if isinstance(number, int):
+            return number
+    return None
+
+
+def _interface_of(leaf: Any) -> dict[str, Any] | None:
+    """Return the `__cuda_array_interface__`, if there is one."""
+    try:
+        interface = leaf.__cuda_array_interface__
+    except Exception:  # classes answer with what they like
+        return None
+    return interface if isinstance(interface, dict) else None
+
+
+# ---- what it says
+
+
+def _read_tensor(tensor: Any, name: str) -> DeviceArray:
+    why = _why_refused(tensor)
+    if why is not None:
+        raise SpecError(f"`{name}` {why}")
+    dtype = dtype_of(str(tensor.dtype).removeprefix("torch."), name)
+    try:
+        address = tensor.data_ptr()
+    except RuntimeError as error:  # of subclasses that have no memory
+        raise _unreadable(tensor, name, error) from error
+    strides = tuple(step * dtype.itemsize for step in tensor.stride())
+    shape, ordinal = tuple(tensor.shape), tensor.device.index
+    return DeviceArray(address, shape, strides, dtype, ordinal, None, tensor, False)
+
+
+def _why_refused(tensor: Any) -> str | None:
+    """Return why a tensor is not what its bytes say, and what to give; else None."""
+    if tensor.layout != sys.modules["torch"].strided:
+        return f"is {tensor.layout}; give `x.to_dense()`."
+    if tensor.requires_grad:
+        return "requires a gradient, which is not kept; give `x.detach()`."
+    if tensor.is_conj():
+        return "has yet to be conjugated; give `x.resolve_conj()`."
+    if tensor.is_neg():
+        return "has yet to be negated; give `x.resolve_neg()`."
+    return None
+
+
+def _read_interface(leaf: Any, interface: dict[str, Any], name: str) -> DeviceArray:
+    if interface.get("mask") is not None:
+        raise SpecError(
+            f"`{name}` is a masked array, whose mask would be lost; fill it, or make "
+            "the mask a leaf of its own."
+        )
+    try:
+        address, shape = int(interface["data"][0] or 0), tuple(interface["shape"])
+        strides, stream = interface.get("strides"), interface.get("stream")
+        dtype = _dtype_in(interface, leaf)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise _unreadable(leaf, name, error) from error
+    strides = None if strides is None else tuple(strides)
+    if stream is not None:
+        stream = int(stream) or _LEGACY  # 0 is forbidden; some say it all the same
+    return DeviceArray(
+        address, shape, strides, dtype, _ordinal_of(leaf), stream, leaf, True
+    )
+
+
+def _dtype_in(interface: dict[str, Any], leaf: Any) -> np.dtype[Any]:
+    """Return the dtype; the leaf's, where a string cannot say it."""
+    said = np.dtype(interface["typestr"])
+    if said.kind != "V" or not hasattr(leaf, "dtype"):
+        return said
+    own = np.dtype(leaf.dtype)
+    return own if own.itemsize == said.itemsize else said
+
+
+def _read_capsule(leaf: Any, name: str, stream: int) -> DeviceArray:
+    try:
+        capsule = _export(leaf, stream or _LEGACY)
+        address, shape, strides, named, kind, ordinal = _core.read_dlpack(capsule)
+    except Exception as error:  # libraries refuse with what they like
+        raise _unreadable(leaf, name, error) from error
+    if kind not in _CUDA:
+        raise SpecError(
+            f"`{name}` is a {type(leaf).__name__} on a CUDA device that DLPack brought "
+            "to another place; give an array of CuPy, or a tensor of torch."
+        )
+    dtype = dtype_of(named or str(getattr(leaf, "dtype", "an unknown one")), name)
+    return DeviceArray(address, shape, strides, dtype, ordinal, None, capsule, True)
+
+
+def _export(leaf: Any, stream: int) -> Any:
+    """Return a capsule, in the newest form that the leaf's library knows."""
+    try:
+        return leaf.__dlpack__(stream=stream, max_version=(1, 0))
+    except TypeError:  # of before 2024
+        return leaf.__dlpack__(stream=stream)
+
+
+def dtype_of(known: str, name: str) -> np.dtype[Any]:
+    """Return the dtype that torch, JAX and NumPy have under one name.
+
+    Args:
+        known: its name, such as `bfloat16`, which NumPy has once `ml_dtypes` is loaded.
+        name: of the leaf that has the dtype, for messages.
+
+    Raises:
+        SpecError: NumPy lacks it.
+    """
+    try:
+        return _dtype_named(known)
+    except (TypeError, AttributeError):
+        text = f"`{name}` has dtype {known}, which NumPy lacks. "
+        raise SpecError(f"{text}{hints.of_dtype(known)}".rstrip()) from None
+
+
+@functools.cache
+def _dtype_named(known: str) -> np.dtype[Any]:
+    if known in hints.FOREIGN:
+        return np.dtype(getattr(sys.modules.get("ml_dtypes"), known))
+    return np.dtype(known)
+
+
+def _unreadable(leaf: Any, name: str, error: BaseException) -> SpecError:
+    return SpecError(
+        f"`{name}` is a {type(leaf).__name__} on {place(leaf)} that cannot be read: "
+        f"{message(error).rstrip('.')}. Give a dense array of CuPy, torch or JAX that "
+        "is on one device."
+    )
