@@ -114,6 +114,21 @@ Result echobuf_simulated_free(Address address) {
   });
 }
 
+Result echobuf_simulated_free_on(Address address, StreamHandle stream) {
+  if (!forked() && Memory::free_outlived(address)) return cuda::kSuccess;
+  bool in_order = true;
+  const Result result = call("echobuf_simulated_free_on", [&](World& world, Lock&) {
+    StreamState* const found = world.live_stream(stream);
+    in_order = found && !found->capture.active();
+    if (!in_order) return;
+    world.enqueue(*found, {"free", [address](const Actor& actor) {
+                             running().memory->free(Kind::kDevice, address, actor,
+                                                    true);
+                           }});
+  });
+  return in_order ? result : echobuf_simulated_free(address);
+}
+
 Result echobuf_simulated_reuse_handles(int reuse) {
   return call("echobuf_simulated_reuse_handles",
               [&](World& world, Lock&) { world.reuse_handles(reuse != 0); });

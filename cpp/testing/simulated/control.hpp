@@ -54,6 +54,9 @@ using Kernel = void (*)(const Launch& launch, void* const* arguments);
 // from a stream's
 //   allocator: after all work is done, without asking whether anything orders it. (For
 //   cuMemFree, accesses that nothing orders before the call are reported.)
+// free_on: frees device memory in the order of a stream, as an allocator that gives it
+//   out again there: accesses that nothing orders before are reported. As `free` where
+//   the stream is gone or captured.
 // reuse_handles: whether a new stream has the handle of one that is gone, if there is
 //   one: calls on that handle then mean the new stream, and are no report.
 // host_access: the host reads or writes pinned memory. To be told before a read and
@@ -77,6 +80,7 @@ using Kernel = void (*)(const Launch& launch, void* const* arguments);
   X(Result, echobuf_simulated_wait, (StreamHandle stream))                             \
   X(Result, echobuf_simulated_lend, (int device, std::size_t bytes, Address* address)) \
   X(Result, echobuf_simulated_free, (Address address))                                 \
+  X(Result, echobuf_simulated_free_on, (Address address, StreamHandle stream))         \
   X(Result, echobuf_simulated_reuse_handles, (int reuse))                              \
   X(FunctionHandle, echobuf_simulated_function, (const char* name))                    \
   X(void, echobuf_simulated_host_access,                                               \

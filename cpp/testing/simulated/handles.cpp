@@ -70,6 +70,12 @@ StreamState& World::find_stream(const char* symbol, cuda::StreamHandle handle) {
   return *found->second;
 }
 
+StreamState* World::live_stream(cuda::StreamHandle handle) {
+  const auto found = streams_.find(handle);
+  const bool lives = found != streams_.end() && !found->second->destroyed;
+  return lives ? found->second.get() : nullptr;
+}
+
 void World::destroy_stream(cuda::StreamHandle handle) {
   StreamState& found = stream("cuStreamDestroy", handle);
   if (!found.handle) throw Failure{cuda::kErrorInvalidHandle};

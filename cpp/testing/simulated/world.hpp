@@ -100,6 +100,8 @@ class World {
   StreamState& stream(const char* symbol, cuda::StreamHandle handle);
   /// As `stream`, of those that have a handle, and without a current context.
   StreamState& find_stream(const char* symbol, cuda::StreamHandle handle);
+  /// Null where the stream is gone; that is no report.
+  StreamState* live_stream(cuda::StreamHandle handle);
   void destroy_stream(cuda::StreamHandle handle);
   /// Streams get the handles of streams that are gone, as a real driver's may.
   void reuse_handles(bool reuse) { reuses_handles_ = reuse; }

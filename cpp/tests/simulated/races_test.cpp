@@ -214,6 +214,29 @@ TEST_F(Races, AnAllocatorOfArraysMayFreeWithoutOrder) {
   EXPECT_EQ(echobuf_simulated_free(to), cuda::kSuccess);
 }
 
+TEST_F(Races, MemoryFreedInTheOrderOfAStream) {
+  const Address to = device_memory();
+  Simulated::fill(to, kBlockBytes, 1, first_);
+  EXPECT_EQ(echobuf_simulated_free_on(to, first_), cuda::kSuccess);
+}
+
+TEST_F(Races, MemoryFreedInTheOrderOfAnotherStream) {
+  const Address to = device_memory();
+  Simulated::fill(to, kBlockBytes, 1, first_);
+  echobuf_simulated_wait(first_);
+  EXPECT_EQ(echobuf_simulated_free_on(to, second_), cuda::kSuccess);
+  EXPECT_EQ(races(), 1U);
+  EXPECT_EQ(found("race", {"`free`", "frees", "`fill`"}), 1U);
+}
+
+TEST_F(Races, MemoryWhoseStreamIsGoneIsFreedAfterAllWork) {
+  const Address to = device_memory();
+  const StreamHandle gone = stream();
+  Simulated::fill(to, kBlockBytes, 1, first_);
+  destroy(gone);
+  EXPECT_EQ(echobuf_simulated_free_on(to, gone), cuda::kSuccess);
+}
+
 TEST_F(Races, TheLegacyStreamOrdersBlockingStreams) {
   StreamHandle one = stream(0), other = stream(0);
   for (StreamHandle legacy : {StreamHandle{}, cuda::kLegacyStream}) {

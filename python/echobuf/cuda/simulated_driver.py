@@ -6,15 +6,18 @@ import ctypes
 import functools
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from echobuf.errors import DeviceError
 
 _NON_BLOCKING = 1
 _OUT_OF_MEMORY = 2
+
+Runs: TypeAlias = Iterable[tuple[int, int, int]]
+"""Copies: the address to copy to, the address to copy from, the bytes."""
 
 
 def library_path() -> Path:
@@ -60,6 +63,7 @@ class Driver:
                 [number, size, ctypes.POINTER(address)],
             ),
             "echobuf_simulated_free": (number, [address]),
+            "echobuf_simulated_free_on": (number, [address, handle]),
             "echobuf_simulated_wait": (number, [handle]),
             "echobuf_ptx_error": (ctypes.c_char_p, []),
             "echobuf_ptx_kernel": (
@@ -73,6 +77,12 @@ class Driver:
             "cuCtxPopCurrent_v2": (number, [ctypes.POINTER(handle)]),
             "cuStreamCreate": (number, [ctypes.POINTER(handle), ctypes.c_uint]),
             "cuStreamDestroy_v2": (number, [handle]),
+            "cuStreamWaitEvent": (number, [handle, handle, ctypes.c_uint]),
+            "cuEventCreate": (number, [ctypes.POINTER(handle), ctypes.c_uint]),
+            "cuEventDestroy_v2": (number, [handle]),
+            "cuEventRecord": (number, [handle, handle]),
+            "cuMemcpyHtoDAsync_v2": (number, [address, handle, size, handle]),
+            "cuMemcpyDtoHAsync_v2": (number, [handle, address, size, handle]),
         }
         for name, (result, arguments) in declarations.items():
             function = getattr(calls, name)
@@ -160,6 +170,10 @@ class Driver:
         """Free memory of `lend` once all work is done."""
         self._calls.echobuf_simulated_free(address)
 
+    def free_on(self, address: int, stream: int) -> None:
+        """Free memory of `lend` in the order of a stream, which reports races."""
+        self._calls.echobuf_simulated_free_on(address, stream)
+
     def wait_for_all(self) -> bool:
         """Wait for the work in all streams, ordering nothing after it.
 
@@ -192,6 +206,32 @@ class Driver:
         """End a stream, once its work is done."""
         with self._context(device):
             self._check("cuStreamDestroy", self._calls.cuStreamDestroy_v2(stream))
+
+    def write(self, device: int, stream: int, runs: Runs) -> None:
+        """Copy pageable memory to a device, on a stream: runs are (to, from, bytes)."""
+        with self._context(device):
+            for to, source, size in runs:
+                code = self._calls.cuMemcpyHtoDAsync_v2(to, source, size, stream)
+                self._check("cuMemcpyHtoDAsync", code)
+
+    def read(self, device: int, stream: int, runs: Runs) -> None:
+        """Copy a device's memory to pageable memory, and wait for the copies."""
+        with self._context(device):
+            for to, source, size in runs:
+                code = self._calls.cuMemcpyDtoHAsync_v2(to, source, size, stream)
+                self._check("cuMemcpyDtoHAsync", code)
+
+    def join(self, device: int, stream: int, other: int) -> None:
+        """Let a stream wait for what another stream of the device has so far."""
+        calls, event = self._calls, ctypes.c_void_p()
+        with self._context(device):
+            self._check("cuEventCreate", calls.cuEventCreate(ctypes.byref(event), 0))
+            try:
+                self._check("cuEventRecord", calls.cuEventRecord(event, other))
+                code = calls.cuStreamWaitEvent(stream, event, 0)
+                self._check("cuStreamWaitEvent", code)
+            finally:
+                calls.cuEventDestroy_v2(event)
 
     def _check(self, call: str, code: int) -> None:
         if code:

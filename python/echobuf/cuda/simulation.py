@@ -6,11 +6,15 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
 
 from echobuf import _core
 from echobuf.arguments import check_int
 from echobuf.cuda.device import device_error, set_opener
 from echobuf.cuda.simulated import SimulatedDevice, Stream
+from echobuf.cuda.simulated_array import SimulatedArray, to_device
 from echobuf.cuda.simulated_driver import driver
 from echobuf.errors import OptionError
 
@@ -48,7 +52,7 @@ class Simulation:
         ...     buffer = EchoBuffer(
         ...         Field((), np.int64), batch_size=2, window=2, factor=1, device="cuda"
         ...     )
-        ...     buffer.put_batch(np.arange(2))
+        ...     buffer.put_batch(simulation.array(np.arange(2)).get())
         ...     with simulation.stream():
         ...         print(sorted(buffer.next_batch().tolist()))
         ...     print(simulation.reports)
@@ -76,6 +80,16 @@ class Simulation:
         stream = Stream(self._open(device))
         self._streams.append(stream)
         return stream
+
+    def array(self, values: Any, device: int = 0) -> SimulatedArray:
+        """Return an array on a device that only the device can read, to give to `put`.
+
+        Args:
+            values: an array, or what NumPy makes one of. They are copied on the
+                thread's current stream of the device, like an array of CuPy.
+            device: the number of the device that it is on.
+        """
+        return to_device(self._open(device), np.asarray(values))
 
     def _open(self, ordinal: int | None) -> SimulatedDevice:
         number = ordinal or 0
