@@ -80,14 +80,15 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
 
   /// Puts one example, or those stacked on axis 0, some leaves of which lie on the
   /// device: see PlacedLeaves; `arrays` has the others, and None or offsets for these.
-  /// They are valid on `stream`, or on one of `others`. Returns None or a tuple, as
+  /// They are valid on `stream`, or on one of `others`. The first `done` examples have
+  /// been put. Returns None or a tuple, as
   /// put() does (CAPTURING too), and the position that follows the last one claimed:
   /// the copy is done once arrived() is that.
   py::tuple put_on_device(const py::list& arrays, const py::list& placed, bool stacked,
                           std::optional<double> timeout_s, const py::object& version,
                           std::uintptr_t stream,
                           const std::vector<std::uintptr_t>& others,
-                          std::optional<std::uint64_t> term) {
+                          std::uint64_t done) {
     const std::shared_ptr<DeviceCore> buffer = hold();
     const auto ends = [](int code, std::uint64_t count) {
       return py::make_tuple(py::make_tuple(code, count), 0);
@@ -109,12 +110,11 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     for (const std::uintptr_t other : others) put.others.push_back(handle(other));
     cuda::DevicePuts::Write write(buffer->backend().puts, put);
     if (write.is_captured()) return ends(code(Status::kCapturing), 0);
-    std::uint64_t done = 0;
-    const std::uint64_t of_term = term.value_or(buffer->term());
+    const std::uint64_t term = buffer->term();
     const py::object outcome =
         run_put(*buffer, !device_is_behind(*buffer), timeout_s, done,
                 [&](const WaitLimit& wait_limit, Poll* poll) {
-                  return buffer->put_by(write, of_term, put.leaves, sources.n,
+                  return buffer->put_by(write, term, put.leaves, sources.n,
                                         sources.rows, done, wait_limit, poll,
                                         versions ? versions->data() : nullptr);
                 });

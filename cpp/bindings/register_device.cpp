@@ -61,7 +61,7 @@ void register_device(py::module_& m) {
           .def("put_on_device", &DeviceBuffer::put_on_device, py::arg("arrays"),
                py::arg("placed"), py::arg("stacked"), py::arg("timeout_s"),
                py::arg("version"), py::arg("stream"), py::arg("others"),
-               py::arg("term") = py::none())
+               py::arg("done") = 0)
           .def("arrived", &DeviceBuffer::arrived)
           .def("next_at", &DeviceBuffer::next_at, py::arg("addresses"),
                py::arg("stream"), py::arg("timeout_s"), py::arg("records") = py::none())

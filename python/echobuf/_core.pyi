@@ -328,6 +328,18 @@ class DeviceBuffer(_Bound):
         kernels: dict[str, int],
         stages: list[tuple[int, int]],
     ) -> None: ...
+    def put_on_device(
+        self,
+        arrays: list[Any],
+        placed: list[tuple[Any, ...] | None],
+        stacked: bool,
+        timeout_s: float | None,
+        version: Versions | None,
+        stream: int,
+        others: list[int],
+        done: int,
+    ) -> tuple[tuple[int, int] | None, int]: ...
+    def arrived(self) -> int: ...
     @property
     def share_bytes(self) -> int:
         """The most bytes of a segment's ragged leaves, or an example's; 0: any."""

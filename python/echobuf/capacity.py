@@ -110,6 +110,24 @@ def refused_by_device(
     )
 
 
+def no_room_for_batch(
+    size: int, options: Options, name: str, error: MemoryError
+) -> CapacityError:
+    """Return the error for the memory of a batch that a device has refused.
+
+    Args:
+        size: bytes of a batch.
+        options: the buffer's.
+        name: of the device.
+        error: of its allocator.
+    """
+    return CapacityError(
+        f"a batch of {size:,} bytes does not fit the memory of {name}: {error}. Drop "
+        f"batches that you no longer need, make `batch_size`, which is "
+        f"{options.batch_size}, smaller, or draw into `out`.{jax_preallocation()}"
+    )
+
+
 def idle_blocks(needs: Needs, options: Options) -> int:
     """Return the number of blocks of batch memory to keep for the next batches."""
     if options.max_bytes is None:

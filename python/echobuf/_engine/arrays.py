@@ -125,7 +125,9 @@ def prepare_put(leaves: list[Any], spec: Spec, *, stacked: bool) -> list[Any]:
     errors: list[tuple[str, object, SpecError]] = []
     for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
         try:
-            arrays.append(_read(leaf, field, what + path, stacked=stacked, whole=whole))
+            arrays.append(
+                read_leaf(leaf, field, what + path, stacked=stacked, whole=whole)
+            )
         except SpecError as error:
             errors.append((what + path, type(leaf), error))
     if errors:
@@ -151,7 +153,12 @@ def _is_object(leaf: Any, *, ragged: bool) -> bool:
     return is_object(leaf, ragged=ragged) and not is_list
 
 
-def _read(leaf: Any, field: Field, name: str, *, stacked: bool, whole: bool) -> Any:
+def read_leaf(leaf: Any, field: Field, name: str, *, stacked: bool, whole: bool) -> Any:
+    """Return one leaf of what is put, as `prepare_put` does.
+
+    Raises:
+        SpecError: it does not fit the field.
+    """
     if is_ragged(field):
         read = read_stacked if stacked or whole else read_one
         return read(leaf, as_example(field), name)

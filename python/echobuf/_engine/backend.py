@@ -49,6 +49,13 @@ class Backend(Protocol):
             SpecError: names the leaf that does not fit.
         """
 
+    def stream_of(self, leaves: list[Any], stream: Any) -> int:
+        """Return the handle of `stream`; of None, that on which leaves are used.
+
+        Raises:
+            OptionError: it is none, is of another device, or the window is on the CPU.
+        """
+
     def copier(self, leaves: list[Any], stream: Any) -> Callable[[list[Any]], int]:
         """Return a function that copies a finished batch into the caller's arrays.
 

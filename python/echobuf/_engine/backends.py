@@ -193,6 +193,10 @@ class HostBackend:
             "device='cpu'."
         )
 
+    def stream_of(self, leaves: list[Any], stream: Any) -> int:
+        """Raise `OptionError`: the CPU has no streams."""
+        raise _no_stream(stream)
+
     def is_capturing(self, stream: Any) -> bool:
         """Return False: the CPU has no graphs."""
         return False

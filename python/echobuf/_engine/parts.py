@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from echobuf import state
@@ -48,6 +49,7 @@ class Parts:
     _output: OutputSpec
     _backend: HostBackend | CudaBackend
     _core: AnyCore
+    _flatten: Callable[[Any], list[Any] | None]
     _functions: BatchFunctions | None = None
     _carries = False  # None in the spec stands for what is no array
     _draws: Backend | BatchFunctions
@@ -99,7 +101,9 @@ class Parts:
             self._draws = self._functions = BatchFunctions(
                 self._backend, self._output.functions
             )
-        self._core.use(make_structure(self._spec.treespec, carries=self._carries))
+        structure = make_structure(self._spec.treespec, carries=self._carries)
+        self._core.use(structure)
+        self._flatten = structure.flatten
         self._arguments = state.arguments_of(
             options, describe(self._spec), output.chains, output.numbers
         )

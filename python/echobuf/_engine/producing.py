@@ -10,6 +10,12 @@ import numpy as np
 from echobuf import _core
 from echobuf._engine import ragged
 from echobuf._engine.arrays import put_tree
+from echobuf._engine.device_puts import (
+    DevicePut,
+    DevicePuts,
+    refuse_on_cpu,
+    some_on_device,
+)
 from echobuf._engine.parts import Parts
 from echobuf._engine.ragged_forms import RaggedLeaf, split
 from echobuf._engine.versions import Versions, check_versions, other_count
@@ -26,9 +32,14 @@ class Producing(Parts):
 
     _drawn_by: int | None = None  # the thread of the last draw
     _is_first = True  # what is put next, where the core does not take it
+    _device_puts: DevicePuts | None = None  # once leaves have lain on the device
 
     def put(
-        self, example: Any, timeout: float | None = None, version: int | None = None
+        self,
+        example: Any,
+        timeout: float | None = None,
+        version: int | None = None,
+        stream: Any = None,
     ) -> None:
         """Add one fresh example, and wait while the ring is full.
 
@@ -39,14 +50,22 @@ class Producing(Parts):
                 complex for any of its kind, a bool for bools. With `unit="batch"` a
                 whole batch, whose axis 0 may be shorter than the spec says. A ragged
                 leaf is an array of any length on axis 0, or bytes for uint8; of a whole
-                batch it is what `put_batch` takes for examples.
+                batch it is what `put_batch` takes for examples. On a CUDA device leaves
+                may lie there: arrays of CuPy or JAX, tensors, or objects with
+                `__dlpack__` or `__cuda_array_interface__`. They are copied in the order
+                of the stream, in which they may be changed or freed when this returns.
             timeout: seconds to wait for room at most.
             version: a number >= 0 that comes back in `BatchInfo.version`, such as the
                 number of the policy that made a rollout; by default 0.
+            stream: on which leaves on the device are valid: a stream of CuPy or torch,
+                or its handle. By default the caller's current stream: torch's for
+                tensors, else CuPy's.
 
         Raises:
-            SpecError: it does not fit the spec; nothing was put.
-            OptionError: `version` is no such number; nothing was put.
+            SpecError: it does not fit the spec, or is on another device; nothing was
+                put.
+            OptionError: `version` is no such number, or `stream` is being captured;
+                nothing was put.
             CapacityError: its ragged leaves are larger than a segment's share of
                 `payload_bytes`; nothing was put.
             TimeoutError: the time ran out; nothing was put.
@@ -56,15 +75,19 @@ class Producing(Parts):
             wait = current.slice_s
         else:
             wait = timeout = self._check_timeout(timeout)
-        if version is not None:
-            self._put_slowly(example, False, timeout, None, version)
+        if version is not None or stream is not None or self._device_puts is not None:
+            self._put_slowly(example, False, timeout, None, version, stream)
             return
         outcome = self._core.put_tree(example, False, wait)
         if outcome is not None:
             self._put_slowly(example, False, timeout, outcome)
 
     def put_batch(
-        self, batch: Any, timeout: float | None = None, version: Any = None
+        self,
+        batch: Any,
+        timeout: float | None = None,
+        version: Any = None,
+        stream: Any = None,
     ) -> None:
         """Add `n` fresh examples, stacked on axis 0, any `n` >= 0.
 
@@ -73,10 +96,12 @@ class Producing(Parts):
                 `echobuf.Ragged(values, offsets)` or such a tuple, a list of n arrays, a
                 jagged nested tensor, or an Arrow array of lists or binary strings.
                 With `unit="batch"` these are n whole batches, and a ragged leaf is a
-                list of n such leaves.
+                list of n such leaves. The values of a `Ragged` may lie on the device,
+                its offsets not.
             timeout: seconds to wait for room at most, in all.
             version: as for `put`, for all of them; or an array `[n]` of integers, one
                 for each.
+            stream: as for `put`.
 
         Raises:
             SpecError, CapacityError, OptionError: as `put`; nothing was put.
@@ -88,8 +113,8 @@ class Producing(Parts):
             wait = current.slice_s
         else:
             wait = timeout = self._check_timeout(timeout)
-        if version is not None:
-            self._put_slowly(batch, True, timeout, None, version)
+        if version is not None or stream is not None or self._device_puts is not None:
+            self._put_slowly(batch, True, timeout, None, version, stream)
             return
         outcome = self._core.put_tree(batch, True, wait)
         if outcome is not None:
@@ -102,9 +127,15 @@ class Producing(Parts):
         timeout: float | None,
         outcome: tuple[int, int] | None,
         version: Any = None,
+        stream: Any = None,
     ) -> None:
         """Put what the core has not taken, with the outcome that it had there."""
         wait = current.slice_s if timeout is None else timeout
+        if stream is not None or self._may_be_on_device(outcome):
+            leaves = self._leaves_on_device(tree, stacked, stream)
+            if leaves is not None:
+                self._put_from_device(leaves, stacked, timeout, version, stream)
+                return
         try:
             if outcome is not None:
                 self._put_otherwise(outcome, tree, stacked, wait)
@@ -114,6 +145,74 @@ class Producing(Parts):
             if timeout is not None:
                 raise
             self._put_late(tree, stacked, error.accepted, version)  # type: ignore[attr-defined]
+
+    def _may_be_on_device(self, outcome: tuple[int, int] | None) -> bool:
+        """Return True if the core may not have taken a tree since it is on a device."""
+        is_open = outcome is None or outcome[0] == _core.MISMATCH
+        return is_open and self._options.device != "cpu"
+
+    def _leaves_on_device(
+        self, tree: Any, stacked: bool, stream: Any = None
+    ) -> list[Any] | None:
+        """Return the leaves of a tree of which some lie on a device; else None.
+
+        Raises:
+            OptionError: `stream` is none, or the buffer is on the CPU.
+        """
+        if stream is not None:
+            self._backend.stream_of([], stream)
+        leaves = self._flatten(tree)
+        if leaves is None:
+            try:
+                leaves = self._spec.flatten(tree, "batch" if stacked else "example")
+            except SpecError:  # who puts it from the host says so
+                return None
+        ragged = stacked or bool(self._spec.batch_axis)
+        return leaves if some_on_device(leaves, self._spec, pairs=ragged) else None
+
+    def _put_from_device(
+        self,
+        leaves: list[Any],
+        stacked: bool,
+        timeout: float | None,
+        version: Any,
+        stream: Any = None,
+    ) -> None:
+        """Put leaves of which some lie on the device, as `_put_slowly` does.
+
+        Raises:
+            TimeoutError, ClosedError: `accepted` examples were put.
+        """
+        puts = self._device_puts
+        if puts is None:
+            backend = self._backend
+            puts = self._device_puts = DevicePuts(
+                backend.core,
+                backend.ordinal,
+                backend.stream_of,
+                self._spec,
+                self._check_sizes,
+            )
+        try:
+            versions = None
+            if version is not None:
+                versions = check_versions(version, stacked=stacked)
+            put = DevicePut(puts, leaves, stacked=stacked, stream=stream)
+            outcome = put.run(current.slice_s if timeout is None else timeout, versions)
+        except (SpecError, CapacityError, OptionError):
+            self.ready()  # a buffer whose context was left says that first
+            raise
+        if outcome is not None and outcome[0] == _core.TIMEOUT and timeout is None:
+            report: AbstractContextManager[None] = nullcontext()
+            if waits_for_itself(self._drawn_by):
+                report = watching("room", self._describe_full, current.slice_s or 0.0)
+            with report:
+                outcome = put.run(None, versions)
+        if outcome is None:
+            return
+        if outcome[0] == _core.VERSIONS:
+            raise other_count(versions, outcome[1])
+        self._termination.refuse_put(*outcome)
 
     def _put_late(self, tree: Any, stacked: bool, accepted: int, version: Any) -> None:
         """Put what is left of a tree, and report the wait if it is for this thread.
@@ -158,6 +257,11 @@ class Producing(Parts):
                 raise
         outcome = self._core.put_tree(tree, stacked, timeout, None, versions)
         if outcome is not None:
+            if self._may_be_on_device(outcome):
+                leaves = self._leaves_on_device(tree, stacked)
+                if leaves is not None:
+                    self._put_from_device(leaves, stacked, timeout, versions)
+                    return
             self._put_otherwise(outcome, tree, stacked, timeout, versions)
 
     def _put_otherwise(
@@ -183,8 +287,10 @@ class Producing(Parts):
                     self._check_sizes,
                     versions,
                 )
-            except (SpecError, CapacityError):
+            except (SpecError, CapacityError) as error:
                 self.ready()  # a buffer whose context was left says that first
+                if isinstance(error, SpecError) and self._options.device == "cpu":
+                    refuse_on_cpu(tree, self._spec, "batch" if stacked else "example")
                 raise
         if refused is not None and refused[0] == _core.VERSIONS:
             raise other_count(versions, refused[1])

@@ -298,6 +298,11 @@ class CudaBackend:
             self._replayed_on = stream  # alive until the next replay
         return code
 
+    def stream_of(self, leaves: list[Any], stream: Any) -> int:
+        """Return the handle of `stream`; of None, that on which leaves are used."""
+        self._check_process()
+        return self._arrays.stream_of(leaves, stream)
+
     def is_capturing(self, stream: Any) -> bool:
         """Return whether `stream`, or the current one, is being captured."""
         self._check_process()
@@ -352,7 +357,9 @@ class CudaBackend:
         try:
             return call(*arguments)
         except MemoryError as error:
-            raise self._no_room_for_batch(error) from None
+            raise capacity.no_room_for_batch(
+                self._batch_bytes(), self._options, self._device.name, error
+            ) from None
         except DeviceError:
             self.core.notice_loss()  # producers may wait for room
             raise
@@ -378,14 +385,6 @@ class CudaBackend:
         """Return the error for an allocation that was refused after all."""
         return capacity.refused_by_device(
             self._needs, self._options, self._device.name, "it refused them"
-        )
-
-    def _no_room_for_batch(self, error: MemoryError) -> CapacityError:
-        return CapacityError(
-            f"a batch of {self._batch_bytes():,} bytes does not fit the memory of "
-            f"{self._device.name}: {error}. Drop batches that you no longer need, make "
-            f"`batch_size`, which is {self._options.batch_size}, smaller, or draw into "
-            f"`out`.{capacity.jax_preallocation()}"
         )
 
     def _batch_bytes(self) -> int:

@@ -1,0 +1,337 @@
+"""Puts of examples some leaves of which lie on the buffer's device, from there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from echobuf import _core
+from echobuf._engine.arrays import prepare_put, read_leaf
+from echobuf._engine.ragged_forms import split
+from echobuf._engine.versions import Versions
+from echobuf.device_arrays import (
+    DeviceArray,
+    is_cupys,
+    is_on_device,
+    is_tensor,
+    place,
+    read,
+)
+from echobuf.errors import OptionError, SpecError
+from echobuf.field import Field, is_ragged
+from echobuf.spec import Spec
+
+StreamOf = Callable[[list[Any], Any], int]
+"""Returns the handle of a stream; of None, that on which the caller uses leaves."""
+
+CheckSizes = Callable[[list[Any], bool], None]
+
+Outcome = tuple[int, int] | None
+"""None, or a code of the core and the number of examples that were put."""
+
+_DEFAULT = (0, 1)  # handles of the legacy default stream
+
+
+class DevicePuts:
+    """The puts into one buffer whose leaves lie on its device.
+
+    Args:
+        core: the native buffer.
+        ordinal: the number of its device.
+        stream_of: of the backend.
+        spec: of one example, or of one whole batch.
+        check_sizes: checks the prepared leaves of a spec with ragged ones.
+    """
+
+    def __init__(
+        self,
+        core: _core.DeviceBuffer,
+        ordinal: int,
+        stream_of: StreamOf,
+        spec: Spec,
+        check_sizes: CheckSizes,
+    ) -> None:
+        self.core = core
+        self.ordinal = ordinal
+        self.stream_of = stream_of
+        self.spec = spec
+        self.check_sizes = check_sizes
+        # What must live until the copies below a position are done.
+        self._kept: deque[tuple[int, list[Any]]] = deque()
+
+    def let_go(self) -> None:
+        """Let go of arrays whose copies are done."""
+        if self._kept:
+            arrived = self.core.arrived()
+            with contextlib.suppress(IndexError):  # another thread is as far
+                while self._kept[0][0] <= arrived:
+                    self._kept.popleft()
+
+    def keep(self, end: int, owners: list[Any]) -> None:
+        """Keep arrays until the copies of the records below `end` are done."""
+        self._kept.append((end, owners))
+
+
+class DevicePut:
+    """One put: its leaves, found where they lie, and the stream that is to copy them.
+
+    Args:
+        puts: of the buffer.
+        leaves: in the order of the spec.
+        stacked: examples, or whole batches, are stacked on axis 0.
+        stream: of CuPy or torch, or its handle, on which all leaves are valid; None for
+            the caller's current ones.
+
+    Raises:
+        SpecError: a leaf is on another device, or cannot be read there.
+        OptionError: `stream` is none, or is of another device.
+    """
+
+    def __init__(
+        self, puts: DevicePuts, leaves: list[Any], *, stacked: bool, stream: Any
+    ) -> None:
+        self._puts = puts
+        self._leaves = leaves
+        self._stacked = stacked
+        self._hosts: list[Any] = []  # leaves on the host; of others None, or offsets
+        self._placed: list[tuple[Any, ...] | None] = []
+        self._owners: list[Any] = []  # which the put keeps
+        self._done = 0
+        self._given = stream
+        self._stream: int | None = None  # of the copy
+        self._others: list[int] = []
+        if stream is not None:
+            self._stream = puts.stream_of([], stream)
+        for leaf, field, path in zip(
+            leaves, puts.spec.fields, puts.spec.paths, strict=True
+        ):
+            self._find(leaf, field, self._what + path)
+
+    @property
+    def _what(self) -> str:
+        return "batch" if self._stacked else "example"
+
+    def _find(self, leaf: Any, field: Field, name: str) -> None:
+        array, offsets = leaf, None
+        if is_ragged(field) and (self._stacked or self._puts.spec.batch_axis):
+            array, offsets = _take_apart(leaf, name)
+        if not is_on_device(array):
+            self._hosts.append(leaf)
+            self._placed.append(None)
+            return
+        found = read(array, name, self._join(array))
+        if found.ordinal not in (None, self._puts.ordinal):
+            raise SpecError(
+                f"`{name}` is on {place(array)}, but the buffer is on "
+                f"cuda:{self._puts.ordinal}; copy it there first."
+            )
+        if self._given is None and found.stream is not None:
+            self._add(found.stream)
+        if found.reused or self._given is not None:
+            self._owners.append(found.owner)
+        elif hasattr(array, "record_stream"):  # memory of another stream's, perhaps
+            array.record_stream(_torch_stream(self._puts.ordinal))
+        self._hosts.append(offsets)
+        self._placed.append(_described(found))
+
+    def _join(self, array: Any) -> int:
+        """Return the stream of the copy, which comes behind that of an array."""
+        if self._given is None:
+            own = self._puts.stream_of([array], None)
+            if self._stream is None or is_tensor(array) or is_cupys(array):
+                self._add(own)
+        assert self._stream is not None
+        return self._stream
+
+    def _add(self, stream: int) -> None:
+        """Copy on `stream`, or in the order of it, too."""
+        stream = 0 if stream in _DEFAULT else stream
+        if self._stream is None:
+            self._stream = stream
+        elif stream != self._stream and stream not in self._others:
+            self._others.append(stream)
+
+    def run(self, timeout: float | None, versions: Versions | None) -> Outcome:
+        """Put what has not been put; it may be called again after a timeout.
+
+        Args:
+            timeout: seconds to wait for room.
+            versions: of all examples, or of each.
+
+        Raises:
+            SpecError: a leaf does not fit the spec; nothing was put.
+            CapacityError: an example is too large; nothing was put.
+            OptionError: a stream is being captured; nothing was put.
+        """
+        outcome = self._attempt(timeout, versions)
+        if outcome is not None and outcome[0] == _core.MISMATCH:
+            self._convert()
+            outcome = self._attempt(timeout, versions)
+            if outcome is not None and outcome[0] == _core.MISMATCH:
+                self._refuse()
+        if outcome is not None and outcome[0] == _core.CAPTURING:
+            raise OptionError(
+                "`put` copies on a stream that is being captured, where it could not "
+                "wait for room; put outside of the capture."
+            )
+        return outcome
+
+    def _attempt(self, timeout: float | None, versions: Versions | None) -> Outcome:
+        puts = self._puts
+        puts.let_go()
+        assert self._stream is not None
+        try:
+            outcome, end = puts.core.put_on_device(
+                self._hosts,
+                self._placed,
+                self._stacked,
+                timeout,
+                versions,
+                self._stream,
+                self._others,
+                self._done,
+            )
+        except _core.CudaError as error:
+            from echobuf.cuda.device import device_error
+
+            raise device_error(f"cuda:{puts.ordinal}", error) from None
+        if end and self._owners:
+            puts.keep(end, self._owners)
+        if outcome is not None and outcome[0] == _core.TIMEOUT:
+            self._done = outcome[1]
+        return outcome
+
+    # ---- what the core does not take as it is
+
+    def _convert(self) -> None:
+        """Make leaves on the host arrays that the core takes.
+
+        Raises:
+            SpecError: names a leaf that does not fit.
+        """
+        spec = self._puts.spec
+        whole = bool(spec.batch_axis)
+        for index, (field, path) in enumerate(
+            zip(spec.fields, spec.paths, strict=True)
+        ):
+            if self._placed[index] is None:
+                name, leaf = self._what + path, self._leaves[index]
+                self._hosts[index] = read_leaf(
+                    leaf, field, name, stacked=self._stacked, whole=whole
+                )
+
+    def _refuse(self) -> None:
+        """Raise for the leaf that does not fit; the checks look at shapes alone."""
+        ghosts: list[Any] = []
+        for leaf, offsets, found in zip(
+            self._leaves, self._hosts, self._placed, strict=True
+        ):
+            if found is None:
+                ghosts.append(leaf)
+                continue
+            ghost = np.empty(found[1], found[3])  # untouched: no page of it is taken
+            ghosts.append(ghost if offsets is None else (ghost, offsets))
+        spec, stacked = self._puts.spec, self._stacked
+        self._puts.check_sizes(prepare_put(ghosts, spec, stacked=stacked), stacked)
+        raise SpecError(
+            f"`{self._what}` has offsets that leave out rows on the device; they must "
+            "begin with 0 and end with the number of rows."
+        )
+
+
+def some_on_device(leaves: list[Any], spec: Spec, *, pairs: bool) -> bool:
+    """Return True if one of the leaves of what is put lies on a device.
+
+    Args:
+        leaves: in the order of the spec.
+        spec: of one example, or of one whole batch.
+        pairs: ragged leaves are values and offsets, or lists.
+    """
+    return any(
+        is_on_device(_sample(leaf, field, pairs=pairs))
+        for leaf, field in zip(leaves, spec.fields, strict=True)
+    )
+
+
+def _sample(leaf: Any, field: Field, *, pairs: bool) -> Any:
+    """Return an array of a leaf."""
+    if pairs and is_ragged(field) and isinstance(leaf, list | tuple):
+        return leaf[0] if leaf else None
+    return leaf
+
+
+def refuse_on_cpu(tree: Any, spec: Spec, what: str) -> None:
+    """Raise for leaves on a device, which a buffer on the CPU does not take.
+
+    Raises:
+        SpecError: names one of them, and where it is.
+    """
+    leaves = spec.flatten(tree, what)
+    for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
+        sample = _sample(leaf, field, pairs=True)
+        if is_on_device(sample):
+            raise SpecError(
+                f"`{what}{path}` is on {place(sample)}, but the buffer is on the CPU; "
+                f"make it with device='cuda', or copy the leaf to the host, {_TO_HOST}."
+            )
+
+
+_TO_HOST = "`x.cpu()` (torch), `x.get()` (CuPy) or `numpy.asarray(x)` (JAX)"
+
+
+def _torch_stream(ordinal: int) -> Any:
+    """Return torch's current stream."""
+    import torch
+
+    return torch.cuda.current_stream(ordinal)
+
+
+def _described(found: DeviceArray) -> tuple[Any, ...]:
+    """Return a leaf as the core takes it."""
+    return (
+        found.address,
+        found.shape,
+        found.strides,
+        found.dtype,
+        found.dtype.itemsize,
+    )
+
+
+def _take_apart(leaf: Any, name: str) -> tuple[Any, Any]:
+    """Return the values and offsets of many arrays; a leaf on the host, and None.
+
+    Raises:
+        SpecError: the lengths are not known on the host.
+    """
+    parts = split(leaf, name)
+    if isinstance(parts, list):
+        if any(map(is_on_device, parts)):
+            raise SpecError(
+                f"`{name}` is a list of arrays on {place(parts[0])}; give them as "
+                "`echobuf.Ragged(values, offsets)` with offsets on the host, or put "
+                "them one by one."
+            )
+        return leaf, None
+    if parts is None:
+        if is_on_device(leaf):
+            raise SpecError(
+                f"`{name}` is one array on {place(leaf)}; give "
+                "`echobuf.Ragged(values, offsets)` with offsets on the host."
+            )
+        return leaf, None
+    values, offsets = parts
+    if not is_on_device(values):
+        return leaf, None
+    if is_on_device(offsets):
+        raise SpecError(
+            f"`{name}` has its offsets on {place(offsets)}, and the host must know the "
+            "lengths; give them as a NumPy array, which `x.cpu()` or `x.get()` waits "
+            "for."
+        )
+    found = np.asarray(offsets)
+    is_whole = found.dtype.kind in "iu"  # the checks refuse others
+    return values, np.ascontiguousarray(found, np.int64 if is_whole else None)
