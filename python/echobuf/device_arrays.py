@@ -25,10 +25,8 @@ _ON_HOST = frozenset(
 )
 """Types none of whose instances lies on a device, and that most leaves are of."""
 
-_CUDA = (
-    2,
-    13,
-)  # DLDeviceType: memory of a device, and managed; 3, pinned, is the host's
+_NUMPYS = (np.ndarray, np.generic)
+_CUDA = (2, 13)  # DLDeviceType: memory of a device, and managed; 3 is pinned
 _LEGACY = 1  # the handle of the default stream in all protocols
 _PLATFORMS = ("cuda", "gpu")  # JAX's names
 
@@ -65,7 +63,7 @@ def is_on_device(leaf: Any) -> bool:
     Args:
         leaf: anything.
     """
-    if type(leaf) in _ON_HOST:
+    if type(leaf) in _ON_HOST or isinstance(leaf, _NUMPYS):
         return False
     if is_tensor(leaf):
         return bool(leaf.is_cuda)
@@ -221,10 +219,10 @@ def _read_interface(leaf: Any, interface: dict[str, Any], name: str) -> DeviceAr
 
 def _dtype_in(interface: dict[str, Any], leaf: Any) -> np.dtype[Any]:
     """Return the dtype; the leaf's, where a string cannot say it."""
-    said = np.dtype(interface["typestr"])
+    said: np.dtype[Any] = np.dtype(interface["typestr"])
     if said.kind != "V" or not hasattr(leaf, "dtype"):
         return said
-    own = np.dtype(leaf.dtype)
+    own: np.dtype[Any] = np.dtype(leaf.dtype)
     return own if own.itemsize == said.itemsize else said
 
 
@@ -271,8 +269,9 @@ def dtype_of(known: str, name: str) -> np.dtype[Any]:
 @functools.cache
 def _dtype_named(known: str) -> np.dtype[Any]:
     if known in hints.FOREIGN:
-        return np.dtype(getattr(sys.modules.get("ml_dtypes"), known))
-    return np.dtype(known)
+        known = getattr(sys.modules.get("ml_dtypes"), known)
+    dtype: np.dtype[Any] = np.dtype(known)
+    return dtype
 
 
 def _unreadable(leaf: Any, name: str, error: BaseException) -> SpecError:

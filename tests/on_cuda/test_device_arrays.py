@@ -141,11 +141,11 @@ def test_a_dtype_of_torchs_is_the_one_of_ml_dtypes(torch):
 @pytest.mark.parametrize(
     ("attributes", "text"),
     [
-        ({"layout": "torch.sparse_coo"}, "is torch.sparse_coo; give `x.to_dense()`"),
+        ({"layout": "torch.sparse_coo"}, "is torch.sparse_coo; give `x.to_dense"),
         ({"requires_grad": True}, "requires a gradient, .* give `x.detach"),
         ({"is_conj": lambda: True}, "give `x.resolve_conj"),
         ({"is_neg": lambda: True}, "give `x.resolve_neg"),
-        ({"dtype": fake_torch.dtype("complex32", "int32")}, "NumPy has no complex32"),
+        ({"dtype": fake_torch.dtype("float4_x2", "uint8")}, "yield its bytes"),
         ({"dtype": fake_torch.dtype("quint8", "uint8")}, "quint8, which NumPy lacks"),
     ],
 )
@@ -315,7 +315,7 @@ def test_arrays_of_jax_are_read_by_dlpack(monkeypatch):
 
     class JaxArray(fake_dlpack.Array, OnDevice):
         def devices(self):
-            return {SimpleNamespace(platform="gpu")}
+            return [SimpleNamespace(platform="gpu")]
 
     jax = SimpleNamespace(Array=JaxArray)
     monkeypatch.setitem(sys.modules, "jax", jax)
