@@ -193,10 +193,10 @@ def test_cupys_arrays_that_overlap_are_refused(array):
         DeviceOut(0, spec, (4,)).find([array((4, 3), np.float32)] * 2)
 
 
-def test_cupys_arrays_cannot_be_put(array):
+def test_cupys_arrays_cannot_be_put_on_the_cpu(array):
     spec = echobuf.Field((3,), np.float32)
     with echobuf.EchoBuffer(spec, batch_size=1, window=2) as buffer:
-        with pytest.raises(echobuf.SpecError, match=r"use `\.get\(\)`.*Convert it"):
+        with pytest.raises(echobuf.SpecError, match=r"on the CPU.*`x.get\(\)`"):
             buffer.put(array((3,), np.float32))
         assert buffer.stats().fresh == 0
 

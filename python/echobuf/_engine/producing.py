@@ -185,7 +185,7 @@ class Producing(Parts):
         """
         puts = self._device_puts
         if puts is None:
-            backend = self._backend
+            backend: Any = self._backend  # a CudaBackend
             puts = self._device_puts = DevicePuts(
                 backend.core,
                 backend.ordinal,
