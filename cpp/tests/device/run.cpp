@@ -15,6 +15,7 @@
 #include "draw.hpp"
 #include "echobuf/buffer/buffer.hpp"
 #include "echobuf/cuda/backend.hpp"
+#include "producer.hpp"
 #include "stage.hpp"
 
 namespace echobuf::test {
@@ -72,8 +73,11 @@ struct Left {
   bool yet = false;
 };
 
+/// Puts what a plan has in the term; `device` is null for a buffer on the host. Returns
+/// false where the term has ended.
 template <class Buffer>
-void produce(Buffer& buffer, std::uint64_t term, const Plan& plan, Left& left) {
+bool put_all(Buffer& buffer, std::uint64_t term, const Plan& plan,
+             DeviceProducer* device) {
   std::mt19937_64 random(plan.seed);
   for (std::uint64_t first = 0; first < plan.examples;) {
     const bool in_batches = plan.options.lengths.in_batches();
@@ -83,19 +87,44 @@ void produce(Buffer& buffer, std::uint64_t term, const Plan& plan, Left& left) {
     const Examples examples(plan.options, first, count);
     if constexpr (Buffer::kUploads) {
       if (plan.claimed) {
-        if (!write_claimed(buffer, term, examples.leaves(), count)) return;
+        if (!write_claimed(buffer, term, examples.leaves(), count)) return false;
         first += count;
         continue;
       }
     }
+    if (device && random() % 4 < static_cast<unsigned>(plan.device_puts)) {
+      if (device->put(term, examples.leaves(), count, rows) != Status::kOk)
+        return false;
+      first += count;
+      continue;
+    }
     std::uint64_t done = 0;
     if (buffer.put(term, examples.leaves(), count, rows, done, Deadline::max(),
                    nullptr) != Status::kOk)
-      return;
+      return false;
     first += count;
   }
-  const std::lock_guard lock(left.mutex);
-  if (!left.yet) buffer.close();
+  return true;
+}
+
+template <class Buffer>
+void produce(Buffer& buffer, std::uint64_t term, const Plan& plan, Left& left,
+             const cuda::Driver* driver) {
+  const auto put = [&](DeviceProducer* device) {
+    if (!put_all(buffer, term, plan, device)) return;
+    const std::lock_guard lock(left.mutex);
+    if (!left.yet) buffer.close();
+  };
+  if constexpr (Buffer::kUploads) {
+    if (plan.device_puts > 0) try {
+        const cuda::DeviceContext::Scope scope(buffer.backend().context());
+        DeviceProducer device(buffer, *driver, plan.seed + 2);
+        return put(&device);
+      } catch (const cuda::Error&) {  // the consumer says it
+        return buffer.fail();
+      }
+  }
+  put(nullptr);
 }
 
 /// Joins a producer, also one whose buffer's device was lost.
@@ -122,13 +151,14 @@ using Draw = std::function<bool(std::vector<BatchBytes>& batches)>;
 
 /// The epochs of a plan, with a producer beside each.
 template <class Buffer>
-std::vector<BatchBytes> live(Buffer& buffer, const Plan& plan, const Draw& draw) {
+std::vector<BatchBytes> live(Buffer& buffer, const Plan& plan, const Draw& draw,
+                             const cuda::Driver* driver = nullptr) {
   std::vector<BatchBytes> batches;
   std::uint64_t number = 0;
   const auto epoch = [&](std::uint64_t most) {
     const std::uint64_t term = buffer.term();
     Left left;
-    std::thread producer([&] { produce(buffer, term, plan, left); });
+    std::thread producer([&] { produce(buffer, term, plan, left, driver); });
     const Joined joined(producer, buffer);
     for (std::uint64_t i = 0; i < most && draw(batches); ++i) {
     }
@@ -149,7 +179,7 @@ std::vector<BatchBytes> draw_all(DeviceBuffer& buffer, const cuda::Driver& drive
                                  const Plan& plan) {
   Consumer consumer(buffer, driver, plan.streams, plan.default_stream);
   std::mt19937_64 random(plan.seed + 1);
-  return live(buffer, plan, [&](std::vector<BatchBytes>& drawn) {
+  const Draw draw = [&](std::vector<BatchBytes>& drawn) {
     const bool replay = random() % 4 < static_cast<unsigned>(plan.replays);
     const cuda::StreamHandle stream = consumer.stream(random());
     BatchBytes bytes;
@@ -160,7 +190,8 @@ std::vector<BatchBytes> draw_all(DeviceBuffer& buffer, const cuda::Driver& drive
     if (status != Status::kOk) return false;
     drawn.push_back(std::move(bytes));
     return true;
-  });
+  };
+  return live(buffer, plan, draw, &driver);
 }
 
 /// Returns the kernels of all stages of all leaves.

@@ -23,6 +23,7 @@ struct Plan {
   int streams = 2;
   bool default_stream = false;                 // by both of its names, too
   int replays = 0;                             // of four batches, by launches of graphs
+  int device_puts = 0;                         // of four puts, from the device
   bool claimed = false;                        // what is put, as by other processes
   const char* refused = nullptr;               // a call of the driver, by its symbol
   int nth = 1;                                 // of these calls

@@ -92,6 +92,7 @@ struct DeviceBackend {
   void start(const std::function<void()>& broken) { uploader_->start(broken); }
   void stop() { uploader_->stop(); }
 
+  const DeviceContext& context() const { return *context_; }
   std::string error() const { return uploader_->error(); }
   bool is_drawing() const { return uploader_->is_drawing(); }
   void notice_loss() { uploader_->notice_loss(); }

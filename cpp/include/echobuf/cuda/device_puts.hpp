@@ -218,13 +218,13 @@ class DevicePuts {
           driver.stream_wait_event(put_.stream, ready->get(), 0u);
         }
       }
-      if (puts_.uploader_.must_wait_for_draws(end, freed))
-        puts_.uploader_.wait_for_draws(put_.stream);
+      const bool waits = puts_.uploader_.must_wait_for_draws(end, freed);
+      if (waits) puts_.uploader_.wait_for_draws(put_.stream);
       copy();
       driver.event_record(ready->get(), put_.stream);
       for (const StreamHandle other : put_.others)
         driver.stream_wait_event(other, ready->get(), 0u);
-      puts_.uploader_.note_put(claim.first, end, std::move(ready), freed);
+      puts_.uploader_.note_put(claim.first, end, std::move(ready), waits ? freed : 0);
     } catch (const Error& error) {
       puts_.uploader_.lose_draw(put_.stream, error);
       error_ = error;
