@@ -306,3 +306,5 @@ class EchoBuffer(Producing, Resumable, Uncopied):
 
     def __exit__(self, *error: object) -> None:
         self._core.release()
+        if self._core.gone():  # else a call of another thread is still in it
+            self._device_puts = None

@@ -75,7 +75,7 @@ class Producing(Parts):
             wait = current.slice_s
         else:
             wait = timeout = self._check_timeout(timeout)
-        if version is not None or stream is not None or self._device_puts is not None:
+        if version is not None or stream is not None:
             self._put_slowly(example, False, timeout, None, version, stream)
             return
         outcome = self._core.put_tree(example, False, wait)
@@ -113,7 +113,7 @@ class Producing(Parts):
             wait = current.slice_s
         else:
             wait = timeout = self._check_timeout(timeout)
-        if version is not None or stream is not None or self._device_puts is not None:
+        if version is not None or stream is not None:
             self._put_slowly(batch, True, timeout, None, version, stream)
             return
         outcome = self._core.put_tree(batch, True, wait)
@@ -131,24 +131,43 @@ class Producing(Parts):
     ) -> None:
         """Put what the core has not taken, with the outcome that it had there."""
         wait = current.slice_s if timeout is None else timeout
+        versions = self._check_version(version, stacked)
+        if outcome is None and stream is None:
+            outcome = self._core.put_tree(tree, stacked, wait, None, versions)
+            if outcome is None:
+                return
         if stream is not None or self._may_be_on_device(outcome):
             leaves = self._leaves_on_device(tree, stacked, stream)
             if leaves is not None:
-                self._put_from_device(leaves, stacked, timeout, version, stream)
+                self._put_from_device(leaves, stacked, timeout, versions, stream)
                 return
         try:
-            if outcome is not None:
-                self._put_otherwise(outcome, tree, stacked, wait)
+            if outcome is None:
+                self._put_tree(tree, stacked, wait, versions)
             else:
-                self._put_tree(tree, stacked, wait, version)
+                self._put_otherwise(outcome, tree, stacked, wait, versions)
         except TimeoutError as error:
             if timeout is not None:
                 raise
-            self._put_late(tree, stacked, error.accepted, version)  # type: ignore[attr-defined]
+            self._put_late(tree, stacked, error.accepted, versions)  # type: ignore[attr-defined]
+
+    def _check_version(self, version: Any, stacked: bool) -> Versions | None:
+        """Return `version` as the core takes it.
+
+        Raises:
+            OptionError: it is none of the examples that are put.
+        """
+        if version is None:
+            return None
+        try:
+            return check_versions(version, stacked=stacked)
+        except OptionError:
+            self.ready()  # a buffer whose context was left says that first
+            raise
 
     def _may_be_on_device(self, outcome: tuple[int, int] | None) -> bool:
         """Return True if the core may not have taken a tree since it is on a device."""
-        is_open = outcome is None or outcome[0] == _core.MISMATCH
+        is_open = outcome is not None and outcome[0] == _core.MISMATCH
         return is_open and self._options.device != "cpu"
 
     def _leaves_on_device(
@@ -175,7 +194,7 @@ class Producing(Parts):
         leaves: list[Any],
         stacked: bool,
         timeout: float | None,
-        version: Any,
+        versions: Versions | None,
         stream: Any = None,
     ) -> None:
         """Put leaves of which some lie on the device, as `_put_slowly` does.
@@ -194,9 +213,6 @@ class Producing(Parts):
                 self._check_sizes,
             )
         try:
-            versions = None
-            if version is not None:
-                versions = check_versions(version, stacked=stacked)
             put = DevicePut(puts, leaves, stacked=stacked, stream=stream)
             outcome = put.run(current.slice_s if timeout is None else timeout, versions)
         except (SpecError, CapacityError, OptionError):
@@ -248,13 +264,7 @@ class Producing(Parts):
                 nothing was put.
             TimeoutError, ClosedError: `accepted` examples were put.
         """
-        versions = None
-        if version is not None:
-            try:
-                versions = check_versions(version, stacked=stacked)
-            except OptionError:
-                self.ready()  # a buffer whose context was left says that first
-                raise
+        versions = self._check_version(version, stacked)
         outcome = self._core.put_tree(tree, stacked, timeout, None, versions)
         if outcome is not None:
             if self._may_be_on_device(outcome):
