@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "device_puts_world.hpp"
 #include "payload_world.hpp"
 #include "ring_ahead_world.hpp"
 #include "ring_world.hpp"
@@ -103,6 +104,7 @@ std::vector<Case> cases() {
   constexpr auto payload_ahead = run<PutPayloadAhead<2>>;
   constexpr auto payload_ahead3 = run<PutPayloadAhead<3>>;
   constexpr auto through_staging = run<PutThroughStaging>;
+  constexpr auto on_device = run<PutOnDevice>;
   constexpr auto one_ahead = run<PutAhead<2>>;
   constexpr auto two_ahead = run<PutAhead<3>>;
   return {
@@ -144,6 +146,11 @@ std::vector<Case> cases() {
        staged(3, 3, of_units(8, 2, 0, plan(4, 4, 0))), 0, true},
       {"StagedRuns", through_staging, staged(2, 3, of_units(8, 2, 0, plan(4, 2, 0, 2))),
        0, true},
+      {"OnDevice", on_device, staged(1, 0, plan(1, 3, 0))},
+      {"OnDeviceBesideTheHost", on_device, looks(2, staged(1, 0, plan(2, 4, 0))), 0,
+       true},
+      {"OnDeviceBesideTheHostOneSlot", on_device,
+       looks(2, staged(1, 0, plan(1, 3, 0)))},
       {"TwoProducersThreeSlots", take, plan(3, 1, 1), 0, true},
       {"RunsWrapAround", take, plan(3, 2, 0, 2), 0, true},
       {"CloseBesideAPut", take, second_closes(plan(2, 1, 1)), 0, true},
