@@ -79,18 +79,14 @@ class Uploader : public DrawOrder {
   std::unique_ptr<Event> take_event() {
     {
       std::lock_guard lock(mutex_);
-      if (!spare_.empty()) {
-        auto event = std::move(spare_.back());
-        spare_.pop_back();
+      if (!idle_.empty()) {
+        auto event = std::move(idle_.back());
+        idle_.pop_back();
         return event;
       }
     }
     const DeviceContext::RelaxedScope scope(*context_);
     return make_event(context_);
-  }
-  void give_back(std::unique_ptr<Event> event) {
-    std::lock_guard lock(mutex_);
-    spare_.push_back(std::move(event));
   }
 
   /// Returns whether records up to `end` go into slots that draws may still read, if
@@ -143,22 +139,29 @@ class Uploader : public DrawOrder {
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
   void step() {
-    const bool landed = land(false);
+    // A producer's stream may come to its copy late: others are sent meanwhile, and it
+    // is looked at after pauses.
+    bool is_put = is_put_next();
+    if (!is_put || has_paused_) land(false);
+    has_paused_ = false;
     StagedRing::Run run = ring_.next_run(most_);
     if (run.count != 0) {
       if (auto put = take_put(run)) return pass_on(std::move(*put), run.skip);
       return send(run);
     }
-    // A producer's stream may come to its copy late: others are sent meanwhile.
-    const bool is_put = !flights_.empty() && flights_.front().is_put;
-    if (landed || !is_put) pause_ = kLeastPause;
+    is_put = is_put_next();
+    if (!is_put) pause_ = kLeastPause;
     if (!is_put && land(true)) return;
     EventCount& news = ring_.news();
     const std::uint32_t key = news.prepare();
     if (ring_.next_run(most_).count != 0 || &ring_.news() != &news || stopped()) return;
     news.wait(key, Clock::now() + (is_put ? pause_ : kSlice));
+    has_paused_ = true;
     pause_ = std::min(pause_ * 2, kMostPause);
   }
+
+  /// Returns whether what lands next was copied by a producer.
+  bool is_put_next() const { return !flights_.empty() && flights_.front().is_put; }
 
   /// Returns what a producer has put at the beginning of a run, and else cuts the run
   /// where such begins.
@@ -181,11 +184,11 @@ class Uploader : public DrawOrder {
     ring_.await_commit(put.end);
     if (skip) {
       context_->driver().event_synchronize(put.ready->get());
-      give_back(std::move(put.ready));
     }
     const std::uint64_t end = put.end;
     {
       std::lock_guard lock(mutex_);
+      if (skip) idle_.push_back(std::move(put.ready));
       flights_.push_back(std::move(put));
     }
     ring_.sent(end);
@@ -209,9 +212,9 @@ class Uploader : public DrawOrder {
       driver.stream_wait_event(copying_->get(), drawn_->get(), 0u);
       waited_for_ = run.freed;
     }
-    while (idle_.empty()) land(true);
-    flight.ready = std::move(idle_.back());
-    idle_.pop_back();
+    while (copies_ == kFlights) land(true);
+    ++copies_;
+    flight.ready = take_event();
     staging_.upload(run.first, run.count, window_, copying_->get());
     driver.event_record(flight.ready->get(), copying_->get());
   }
@@ -235,11 +238,14 @@ class Uploader : public DrawOrder {
       const std::uint64_t end = flight.end;
       {
         std::lock_guard lock(mutex_);
-        if (flight.ready)
-          (flight.is_put ? spare_ : idle_).push_back(std::move(flight.ready));
+        if (flight.ready) {
+          idle_.push_back(std::move(flight.ready));
+          if (!flight.is_put) --copies_;
+        }
         flights_.pop_front();
       }
       ring_.arrived(end);
+      pause_ = kLeastPause;
       landed = true;
       if (wait) break;
     }
@@ -277,13 +283,15 @@ class Uploader : public DrawOrder {
   const std::uint64_t most_;  // records of a run
   const std::unique_ptr<Stream> copying_;
 
-  std::map<std::uint64_t, Flight> puts_;       // not yet passed on, by their positions;
-  std::vector<std::unique_ptr<Event>> spare_;  // both of producers, with the mutex
-  std::atomic<std::uint64_t> drained_{0};      // draws below are done
+  std::map<std::uint64_t, Flight> puts_;   // not yet passed on; with the mutex
+  std::atomic<std::uint64_t> drained_{0};  // draws below are done
 
   std::mutex joining_;                        // stop() may be called by several
-  Pause pause_ = kLeastPause;                 // between looks at a put on its way
-  std::vector<std::unique_ptr<Event>> idle_;  // the thread's own, like what follows
+  std::vector<std::unique_ptr<Event>> idle_;  // with the mutex
+  // The thread's own:
+  std::size_t copies_ = 0;     // on their way
+  Pause pause_ = kLeastPause;  // between looks at a put on its way
+  bool has_paused_ = false;
   std::uint64_t waited_for_ = 0;  // the copying stream has waited for draws of slots
                                   // given back up to here
   std::atomic<bool> stopped_{false};
