@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -44,6 +45,10 @@ class DevicePuts {
         window_(window),
         kernel_(kernel),
         uploader_(uploader) {}
+
+  /// Returns whether so many copies are on their way that a launch may wait for room in
+  /// the queue of its stream, which holds a thousand or so.
+  bool are_behind() const { return uploader_.puts_on_way() >= kMostOnWay; }
 
   /// One call, for PutPath::put_by(). While it lives the device's context is the
   /// thread's.
@@ -226,6 +231,12 @@ class DevicePuts {
         driver.stream_wait_event(other, ready->get(), 0u);
       puts_.uploader_.note_put(claim.first, end, std::move(ready), waits ? freed : 0);
     } catch (const Error& error) {
+      lose(error);
+    } catch (const std::bad_alloc&) {
+      lose(Error(kErrorOutOfMemory, "no host memory for a put"));
+    }
+
+    void lose(const Error& error) {
       puts_.uploader_.lose_draw(put_.stream, error);
       error_ = error;
     }
@@ -239,6 +250,8 @@ class DevicePuts {
   };
 
  private:
+  static constexpr std::size_t kMostOnWay = 64;
+
   const SharedContext context_;
   StagedRing& ring_;
   Staging& staging_;

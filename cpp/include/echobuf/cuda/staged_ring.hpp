@@ -82,7 +82,9 @@ class StagedRing {
   Ring::Claim claim_on_device(std::uint64_t want, std::uint64_t term,
                               const std::uint64_t* units, bool staged) {
     if (has_rows()) return ring_.claim(want, term, units);
-    return ring_.claim_below(limit_on_device(staged), want, term);
+    const auto claim = ring_.claim_below(limit_on_device(staged), want, term);
+    if (claim.count < want) held_back_.store(true, std::memory_order_relaxed);
+    return claim;
   }
   bool has_room_on_device(std::uint64_t units, bool staged) {
     return has_rows() ? ring_.has_room(units) : ring_.tail() < limit_on_device(staged);

@@ -105,6 +105,11 @@ class Uploader : public DrawOrder {
                 std::uint64_t freed) {
     std::lock_guard lock(mutex_);
     puts_.emplace(first, Flight{first, end, std::move(ready), freed, true});
+    puts_on_way_.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// A statistic.
+  std::size_t puts_on_way() const {
+    return puts_on_way_.load(std::memory_order_relaxed);
   }
 
   /// Ends the thread. May be called by several, and again.
@@ -238,10 +243,11 @@ class Uploader : public DrawOrder {
       const std::uint64_t end = flight.end;
       {
         std::lock_guard lock(mutex_);
-        if (flight.ready) {
-          idle_.push_back(std::move(flight.ready));
-          if (!flight.is_put) --copies_;
-        }
+        if (flight.is_put)
+          puts_on_way_.fetch_sub(1, std::memory_order_relaxed);
+        else if (flight.ready)
+          --copies_;
+        if (flight.ready) idle_.push_back(std::move(flight.ready));
         flights_.pop_front();
       }
       ring_.arrived(end);
@@ -283,7 +289,8 @@ class Uploader : public DrawOrder {
   const std::uint64_t most_;  // records of a run
   const std::unique_ptr<Stream> copying_;
 
-  std::map<std::uint64_t, Flight> puts_;   // not yet passed on; with the mutex
+  std::map<std::uint64_t, Flight> puts_;  // not yet passed on; with the mutex
+  std::atomic<std::size_t> puts_on_way_{0};
   std::atomic<std::uint64_t> drained_{0};  // draws below are done
 
   std::mutex joining_;                        // stop() may be called by several
