@@ -27,8 +27,10 @@ _ON_HOST = frozenset(
 
 _NUMPYS = (np.ndarray, np.generic)
 _CUDA = (2, 13)  # DLDeviceType: memory of a device, and managed; 3 is pinned
-_LEGACY = 1  # the handle of the default stream in all protocols
 _PLATFORMS = ("cuda", "gpu")  # JAX's names
+
+LEGACY = 1
+"""The handle of the default stream, in all protocols."""
 
 
 class DeviceArray(NamedTuple):
@@ -101,10 +103,23 @@ def read(leaf: Any, name: str, stream: int) -> DeviceArray:
             address, leaf.shape, leaf.strides, leaf.dtype, ordinal, None, leaf, True
         )
     # JAX's arrays have both; by the interface they would not wait for their values.
-    interface = None if _is_jaxs(leaf) else _interface_of(leaf)
+    interface = None if is_jaxs(leaf) else _interface_of(leaf)
     if interface is not None:
         return _read_interface(leaf, interface, name)
     return _read_capsule(leaf, name, stream)
+
+
+def on_cpu_refused(leaf: Any, name: str) -> SpecError:
+    """Return the error for an array on a device where arrays of the host are stored."""
+    where = place(leaf)
+    names = ("cpu", "get")  # of torch, and of CuPy
+    call = next((f": `x.{each}()`" for each in names if hasattr(leaf, each)), "")
+    there = f" with device={where!r}" if where.startswith("cuda") else ""
+    return SpecError(
+        f"`{name}` is on {where}, but is to be stored on the CPU, and nothing is moved "
+        f"silently. A buffer or a loader{there} takes it where it is; worker processes "
+        f"and servers take arrays on the CPU alone. Or bring it there{call}."
+    )
 
 
 def is_tensor(leaf: Any) -> bool:
@@ -119,7 +134,8 @@ def is_cupys(leaf: Any) -> bool:
     return cupy is not None and isinstance(leaf, cupy.ndarray)
 
 
-def _is_jaxs(leaf: Any) -> bool:
+def is_jaxs(leaf: Any) -> bool:
+    """Return True for an array of JAX, a traced one too."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(leaf, jax.Array)
 
@@ -138,7 +154,7 @@ def _dlpack_device(leaf: Any) -> tuple[int, int | None]:
 
 def _is_sharded(leaf: Any) -> bool:
     """Return True for an array of JAX on several CUDA devices."""
-    if not _is_jaxs(leaf):
+    if not is_jaxs(leaf):
         return False
     try:
         return any(device.platform in _PLATFORMS for device in leaf.devices())
@@ -211,7 +227,7 @@ def _read_interface(leaf: Any, interface: dict[str, Any], name: str) -> DeviceAr
         raise _unreadable(leaf, name, error) from error
     strides = None if strides is None else tuple(strides)
     if stream is not None:
-        stream = int(stream) or _LEGACY  # 0 is forbidden; some say it all the same
+        stream = int(stream) or LEGACY  # 0 is forbidden; some say it all the same
     return DeviceArray(
         address, shape, strides, dtype, _ordinal_of(leaf), stream, leaf, True
     )
@@ -228,7 +244,7 @@ def _dtype_in(interface: dict[str, Any], leaf: Any) -> np.dtype[Any]:
 
 def _read_capsule(leaf: Any, name: str, stream: int) -> DeviceArray:
     try:
-        capsule = _export(leaf, stream or _LEGACY)
+        capsule = _export(leaf, stream or LEGACY)
         address, shape, strides, named, kind, ordinal = _core.read_dlpack(capsule)
     except Exception as error:  # libraries refuse with what they like
         raise _unreadable(leaf, name, error) from error
