@@ -112,13 +112,15 @@ def read(leaf: Any, name: str, stream: int) -> DeviceArray:
 def on_cpu_refused(leaf: Any, name: str) -> SpecError:
     """Return the error for an array on a device where arrays of the host are stored."""
     where = place(leaf)
-    names = ("cpu", "get")  # of torch, and of CuPy
-    call = next((f": `x.{each}()`" for each in names if hasattr(leaf, each)), "")
+    call = ", `jax.device_get(x)`" if is_jaxs(leaf) else ""
+    for name_of_call in ("cpu", "get"):  # torch's and CuPy's
+        if hasattr(leaf, name_of_call):
+            call = f", `x.{name_of_call}()`"
     there = f" with device={where!r}" if where.startswith("cuda") else ""
     return SpecError(
-        f"`{name}` is on {where}, but is to be stored on the CPU, and nothing is moved "
-        f"silently. A buffer or a loader{there} takes it where it is; worker processes "
-        f"and servers take arrays on the CPU alone. Or bring it there{call}."
+        f"`{name}` is on {where}, but the buffer is on the CPU, and nothing is moved "
+        f"silently. One{there} takes it where it is; worker processes and servers take "
+        f"arrays on the CPU alone. Or copy it to the host{call}."
     )
 
 

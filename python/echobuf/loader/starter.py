@@ -62,7 +62,7 @@ class EpochStarter:
         self._plan = plan
         self._adapter = adapter
         self.reader = reader
-        self._thread = UpstreamThread()
+        self._thread = UpstreamThread(plan.options.device)
         self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
         self.early: tuple[EpochFeed, UpstreamStart] | None = None
         self.buffer: LoaderBuffer | None = None
