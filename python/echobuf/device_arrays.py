@@ -65,14 +65,18 @@ def is_on_device(leaf: Any) -> bool:
     Args:
         leaf: anything.
     """
-    if type(leaf) in _ON_HOST or isinstance(leaf, _NUMPYS):
+    kind = type(leaf)  # an instance may say that it is of another
+    if kind in _ON_HOST or issubclass(kind, _NUMPYS):
         return False
     if is_tensor(leaf):
         return bool(leaf.is_cuda)
     if is_cupys(leaf):
         return True
-    if hasattr(type(leaf), "__dlpack_device__"):
-        return _dlpack_device(leaf)[0] in _CUDA
+    try:
+        if hasattr(kind, "__dlpack_device__"):
+            return _dlpack_device(leaf)[0] in _CUDA
+    except Exception:  # of the code of a metaclass
+        return False
     return _interface_of(leaf) is not None
 
 
@@ -127,19 +131,19 @@ def on_cpu_refused(leaf: Any, name: str) -> SpecError:
 def is_tensor(leaf: Any) -> bool:
     """Return True for a tensor of torch."""
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(leaf, torch.Tensor)
+    return torch is not None and issubclass(type(leaf), torch.Tensor)
 
 
 def is_cupys(leaf: Any) -> bool:
     """Return True for an array of CuPy."""
     cupy = sys.modules.get("cupy")
-    return cupy is not None and isinstance(leaf, cupy.ndarray)
+    return cupy is not None and issubclass(type(leaf), cupy.ndarray)
 
 
 def is_jaxs(leaf: Any) -> bool:
-    """Return True for an array of JAX, a traced one too."""
+    """Return True for an array of JAX; for a traced one, False."""
     jax = sys.modules.get("jax")
-    return jax is not None and isinstance(leaf, jax.Array)
+    return jax is not None and issubclass(type(leaf), jax.Array)
 
 
 # ---- where it is

@@ -242,9 +242,7 @@ def test_offsets_on_the_device_are_refused(on):
 
     kwargs = {**EXAMPLES, **RAGGED, "batched": True}
     loader = echobuf.EchoLoader(Upstream([{"image": packed(rows)}], place), **kwargs)
-    with pytest.raises(
-        SpecError, match=r"`batch\['image'\]` has its offsets on cuda:0"
-    ):
+    with pytest.raises(SpecError, match="has its offsets on cuda:0"):
         next(iter(loader))
 
 
@@ -324,15 +322,15 @@ def test_a_loader_on_the_cpu_refuses_later_ones(on):
         yield Upstream([number(1)], on.array).__iter__().__next__()
 
     loader = echobuf.EchoLoader(upstream(), batch_size=1, window=2, factor=1)
-    with pytest.raises(ItemError, match="item 1 .*is on cuda:0, but the buffer is on"):
-        [*loader]
+    with pytest.raises(ItemError, match=r"item 1 .*is on cuda:0, but the buffer"):
+        list(loader)
 
 
 def test_a_loader_on_another_device_refuses_them(on):
     upstream = Upstream(numbers(), lambda image: on.array(image, device=1))
     loader = echobuf.EchoLoader(upstream, **EXAMPLES)
     with pytest.raises(ItemError, match="is on cuda:1, but the buffer is on cuda:0"):
-        [*loader]
+        list(loader)
 
 
 class OnDevice(fake_dlpack.Array):
@@ -365,7 +363,7 @@ def test_worker_processes_refuse_them(on, device, first):
         Made(first), batch_size=2, window=4, factor=1, device=device, num_workers=1
     )
     with loader, pytest.raises(SpecError, match="worker processes and servers take"):
-        [*loader]
+        list(loader)
 
 
 def test_a_server_refuses_them(on):
