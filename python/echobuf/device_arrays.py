@@ -27,8 +27,10 @@ _ON_HOST = frozenset(
 
 _NUMPYS = (np.ndarray, np.generic)
 _CUDA = (2, 13)  # DLDeviceType: memory of a device, and managed; 3 is pinned
-_LEGACY = 1  # the handle of the default stream in all protocols
 _PLATFORMS = ("cuda", "gpu")  # JAX's names
+
+LEGACY = 1
+"""The handle of the default stream, in all protocols."""
 
 
 class DeviceArray(NamedTuple):
@@ -63,14 +65,18 @@ def is_on_device(leaf: Any) -> bool:
     Args:
         leaf: anything.
     """
-    if type(leaf) in _ON_HOST or isinstance(leaf, _NUMPYS):
+    kind = type(leaf)  # an instance may say that it is of another
+    if kind in _ON_HOST or issubclass(kind, _NUMPYS):
         return False
     if is_tensor(leaf):
         return bool(leaf.is_cuda)
     if is_cupys(leaf):
         return True
-    if hasattr(type(leaf), "__dlpack_device__"):
-        return _dlpack_device(leaf)[0] in _CUDA
+    try:
+        if hasattr(kind, "__dlpack_device__"):
+            return _dlpack_device(leaf)[0] in _CUDA
+    except Exception:  # of the code of a metaclass
+        return False
     return _interface_of(leaf) is not None
 
 
@@ -101,27 +107,43 @@ def read(leaf: Any, name: str, stream: int) -> DeviceArray:
             address, leaf.shape, leaf.strides, leaf.dtype, ordinal, None, leaf, True
         )
     # JAX's arrays have both; by the interface they would not wait for their values.
-    interface = None if _is_jaxs(leaf) else _interface_of(leaf)
+    interface = None if is_jaxs(leaf) else _interface_of(leaf)
     if interface is not None:
         return _read_interface(leaf, interface, name)
     return _read_capsule(leaf, name, stream)
 
 
+def on_cpu_refused(leaf: Any, name: str) -> SpecError:
+    """Return the error for an array on a device where arrays of the host are stored."""
+    where = place(leaf)
+    call = ", `jax.device_get(x)`" if is_jaxs(leaf) else ""
+    for name_of_call in ("cpu", "get"):  # torch's and CuPy's
+        if hasattr(leaf, name_of_call):
+            call = f", `x.{name_of_call}()`"
+    there = f" with device={where!r}" if where.startswith("cuda") else ""
+    return SpecError(
+        f"`{name}` is on {where}, but the buffer is on the CPU, and nothing is moved "
+        f"silently. One{there} takes it where it is; worker processes and servers take "
+        f"arrays on the CPU alone. Or copy it to the host{call}."
+    )
+
+
 def is_tensor(leaf: Any) -> bool:
     """Return True for a tensor of torch."""
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(leaf, torch.Tensor)
+    return torch is not None and issubclass(type(leaf), torch.Tensor)
 
 
 def is_cupys(leaf: Any) -> bool:
     """Return True for an array of CuPy."""
     cupy = sys.modules.get("cupy")
-    return cupy is not None and isinstance(leaf, cupy.ndarray)
+    return cupy is not None and issubclass(type(leaf), cupy.ndarray)
 
 
-def _is_jaxs(leaf: Any) -> bool:
+def is_jaxs(leaf: Any) -> bool:
+    """Return True for an array of JAX; for a traced one, False."""
     jax = sys.modules.get("jax")
-    return jax is not None and isinstance(leaf, jax.Array)
+    return jax is not None and issubclass(type(leaf), jax.Array)
 
 
 # ---- where it is
@@ -138,7 +160,7 @@ def _dlpack_device(leaf: Any) -> tuple[int, int | None]:
 
 def _is_sharded(leaf: Any) -> bool:
     """Return True for an array of JAX on several CUDA devices."""
-    if not _is_jaxs(leaf):
+    if not is_jaxs(leaf):
         return False
     try:
         return any(device.platform in _PLATFORMS for device in leaf.devices())
@@ -211,7 +233,7 @@ def _read_interface(leaf: Any, interface: dict[str, Any], name: str) -> DeviceAr
         raise _unreadable(leaf, name, error) from error
     strides = None if strides is None else tuple(strides)
     if stream is not None:
-        stream = int(stream) or _LEGACY  # 0 is forbidden; some say it all the same
+        stream = int(stream) or LEGACY  # 0 is forbidden; some say it all the same
     return DeviceArray(
         address, shape, strides, dtype, _ordinal_of(leaf), stream, leaf, True
     )
@@ -228,7 +250,7 @@ def _dtype_in(interface: dict[str, Any], leaf: Any) -> np.dtype[Any]:
 
 def _read_capsule(leaf: Any, name: str, stream: int) -> DeviceArray:
     try:
-        capsule = _export(leaf, stream or _LEGACY)
+        capsule = _export(leaf, stream or LEGACY)
         address, shape, strides, named, kind, ordinal = _core.read_dlpack(capsule)
     except Exception as error:  # libraries refuse with what they like
         raise _unreadable(leaf, name, error) from error

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _registering = threading.Lock()
 _registered: set[type] = set()  # by their own class, not by JAX
+_ARRAYS = ("__array__", "__cuda_array_interface__", "__dlpack__")
 _plain: set[type] = set()  # those that cannot be made of a dict or a list
 
 
@@ -61,7 +62,8 @@ def _leaves(item: Any) -> list[Any]:
 def _is_node(kind: type) -> bool:
     # The class is asked: where `__getattr__` is `__getitem__` an instance may raise.
     try:
-        if kind is Field or hasattr(kind, "__array__") or hints.is_tensorclass(kind):
+        is_array = any(hasattr(kind, name) for name in _ARRAYS)
+        if kind is Field or is_array or hints.is_tensorclass(kind):
             return False
         is_container = _is_mapping(kind) or issubclass(kind, list | UserList)
         return is_container or dataclasses.is_dataclass(kind) or _is_checked_tuple(kind)

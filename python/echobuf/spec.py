@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echobuf import _core, hints
+from echobuf import _core, device_arrays, device_views, hints
+from echobuf.device_arrays import is_on_device
 from echobuf.errors import SpecError, message
 from echobuf.errors import show as show_value
 from echobuf.field import Field, is_ragged, why_not_storable
@@ -89,7 +90,7 @@ def make_spec(spec: Any) -> Spec:
     try:
         fields = first_arrays(spec, leaves, paths, "spec", _as_field)
     except SpecError as error:
-        if all(isinstance(leaf, Field) or is_numeric(leaf) for leaf in leaves):
+        if all(isinstance(leaf, Field) or is_array(leaf) for leaf in leaves):
             raise
         raise SpecError(
             "an `EchoBuffer` takes arrays alone; an `EchoLoader` carries other leaves. "
@@ -161,13 +162,18 @@ def _as_field(leaf: Any, name: str) -> Field:
 
 
 def as_first_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
-    """Return a leaf of the first item as an array; refuse a table."""
+    """Return a leaf of the first item as an array; refuse a table.
+
+    Of an array on a device, one without values: its shape and dtype are asked for.
+    """
     line = hints.of_columns(leaf)
     if line:
         raise SpecError(
             f"`{name}` is of type {type(leaf).__name__}, a table of columns, not an "
             f"array. {line}"
         )
+    if is_on_device(leaf):
+        return device_views.like(leaf, name)
     return as_array(leaf, name)
 
 
@@ -255,6 +261,8 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
         )
     if isinstance(leaf, np.ndarray):
         array = np.asarray(leaf)  # of subclasses, the plain array
+    elif is_on_device(leaf):
+        raise device_arrays.on_cpu_refused(leaf, name)
     elif not is_numeric(leaf):
         raise SpecError(
             f"`{name}` is of type {type(leaf).__name__}, not an array. "
@@ -272,6 +280,11 @@ def as_array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
 _CONVERT = "Convert it to a NumPy array or a tensor of numbers."
 
 
+def is_array(leaf: Any) -> bool:
+    """Return True for what `is_numeric`, and for arrays on a device."""
+    return is_numeric(leaf) or is_on_device(leaf)
+
+
 def is_numeric(leaf: Any) -> bool:
     """Return True for what NumPy makes an array of numbers of, but for its arrays."""
     if isinstance(leaf, bool | int | float | complex | np.generic):
@@ -287,7 +300,7 @@ def shape_of(leaf: Any) -> tuple[Any, ...]:
     try:
         return tuple(leaf.shape)
     except Exception:  # instances whose `__getattr__` raises what it likes
-        return ()
+        return device_views.shape_of(leaf) if is_on_device(leaf) else ()
 
 
 def _lends_numbers(leaf: Any) -> bool:
@@ -311,22 +324,6 @@ def _convert(leaf: Any, name: str) -> np.ndarray[Any, Any]:
             f"{message(error).rstrip('.')}. "
             + (hints.to_store(leaf) or "Convert it first.")
         ) from error
-
-
-def copy_leaf(leaf: Any) -> Any:
-    """Return a copy of an array: upstream may use its memory again."""
-    if isinstance(leaf, np.ndarray | bytearray):
-        return leaf.copy()
-    if hints.is_of(leaf, "torch", "Tensor"):
-        return leaf.detach().clone()
-    if isinstance(leaf, memoryview) and leaf.format == "B" and leaf.ndim == 1:
-        return memoryview(bytes(leaf))
-    try:
-        array = as_array(leaf, "example")
-    except SpecError:  # which is raised later, with the leaf's name
-        return leaf
-    never_changes = not array.ndim or hints.is_of(leaf, "jaxlib", "ArrayImpl")
-    return leaf if never_changes else array.copy()
 
 
 def about_lists(tree: Any, what: str) -> str:

@@ -28,6 +28,7 @@ PLACES = (
     "loader/epochs.py",
     "loader/starter.py",
     "loader/thread.py",
+    "loader/caller_context.py",
     "loader/readers.py",
     "serve/reader.py",
     "contextlib.py",

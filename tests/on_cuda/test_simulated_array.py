@@ -58,6 +58,14 @@ def test_views_share_memory(on):
     np.testing.assert_array_equal(array.get(), expected)
 
 
+def test_a_copy_is_made_in_the_order_of_the_stream(on):
+    array = on.array(VALUES)
+    copy = array.T.copy()
+    array.copy_from(0)
+    np.testing.assert_array_equal(copy.get(), VALUES.T)
+    assert on.array(np.zeros((0, 3))).copy().shape == (0, 3)
+
+
 def test_the_host_cannot_read_it(on):
     array = on.array(VALUES)
     with pytest.raises(TypeError, match="get"):

@@ -13,7 +13,7 @@ from echobuf._engine.ragged_forms import RaggedLeaf, is_arrow, is_nested
 from echobuf.errors import SpecError
 from echobuf.ragged import Packed, Padded, Ragged
 from echobuf.spec import (
-    is_numeric,
+    is_array,
     make_structure,
     of_all_leaves,
     shape_of,
@@ -52,7 +52,7 @@ def is_object(leaf: Any, *, ragged: bool) -> bool:
     try:
         if hints.of_columns(leaf):
             return True
-        if is_numeric(leaf):
+        if is_array(leaf):
             return False
         if issubclass(kind, memoryview) or is_nested(leaf) or is_arrow(leaf):
             return not ragged

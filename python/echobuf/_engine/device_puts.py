@@ -11,7 +11,7 @@ import numpy as np
 
 from echobuf import _core
 from echobuf._engine.arrays import prepare_put, read_leaf
-from echobuf._engine.ragged_forms import split
+from echobuf._engine.ragged_forms import RaggedLeaf, split
 from echobuf._engine.versions import Versions
 from echobuf.device_arrays import (
     DeviceArray,
@@ -259,28 +259,11 @@ def some_on_device(leaves: list[Any], spec: Spec, *, pairs: bool) -> bool:
 
 def _sample(leaf: Any, field: Field, *, pairs: bool) -> Any:
     """Return an array of a leaf."""
+    if isinstance(leaf, RaggedLeaf):
+        return leaf.sample()
     if pairs and is_ragged(field) and isinstance(leaf, list | tuple):
         return leaf[0] if leaf else None
     return leaf
-
-
-def refuse_on_cpu(tree: Any, spec: Spec, what: str) -> None:
-    """Raise for leaves on a device, which a buffer on the CPU does not take.
-
-    Raises:
-        SpecError: names one of them, and where it is.
-    """
-    leaves = spec.flatten(tree, what)
-    for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):
-        sample = _sample(leaf, field, pairs=True)
-        if is_on_device(sample):
-            raise SpecError(
-                f"`{what}{path}` is on {place(sample)}, but the buffer is on the CPU; "
-                f"make it with device='cuda', or copy the leaf to the host, {_TO_HOST}."
-            )
-
-
-_TO_HOST = "`x.cpu()` (torch), `x.get()` (CuPy) or `numpy.asarray(x)` (JAX)"
 
 
 def _torch_stream(ordinal: int) -> Any:

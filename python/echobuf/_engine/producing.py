@@ -10,12 +10,7 @@ import numpy as np
 from echobuf import _core
 from echobuf._engine import ragged
 from echobuf._engine.arrays import put_tree
-from echobuf._engine.device_puts import (
-    DevicePut,
-    DevicePuts,
-    refuse_on_cpu,
-    some_on_device,
-)
+from echobuf._engine.device_puts import DevicePut, DevicePuts, some_on_device
 from echobuf._engine.parts import Parts
 from echobuf._engine.ragged_forms import RaggedLeaf, split
 from echobuf._engine.versions import Versions, check_versions, other_count
@@ -297,10 +292,8 @@ class Producing(Parts):
                     self._check_sizes,
                     versions,
                 )
-            except (SpecError, CapacityError) as error:
+            except (SpecError, CapacityError):
                 self.ready()  # a buffer whose context was left says that first
-                if isinstance(error, SpecError) and self._options.device == "cpu":
-                    refuse_on_cpu(tree, self._spec, "batch" if stacked else "example")
                 raise
         if refused is not None and refused[0] == _core.VERSIONS:
             raise other_count(versions, refused[1])

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from echobuf import hints
+from echobuf.device_arrays import is_on_device
+from echobuf.device_views import rows_from
 from echobuf.errors import SpecError
 from echobuf.field import Field
 from echobuf.ragged import Packed, Padded
-from echobuf.spec import as_array
+from echobuf.spec import as_array, as_first_array
 from echobuf.trees import map_leaves
 
 Array = np.ndarray[Any, Any]
@@ -63,7 +65,7 @@ class RaggedLeaf:
                 f"`{self._name}` is an empty list in the first batch, which does not "
                 "say what it holds; leave empty batches out."
             )
-        array = as_array(bytes_as_array(sample), self._name)
+        array = as_first_array(bytes_as_array(sample), self._name)
         if not array.ndim:
             raise SpecError(f"`{self._name}` holds scalars; it must hold arrays.")
         return Field((None, *array.shape[1:]), array.dtype)
@@ -77,9 +79,13 @@ class RaggedLeaf:
         """Return the arrays of a slice from some array on."""
         if isinstance(self.parts, list):
             return RaggedLeaf(self.parts[part], self._name)
-        values, offsets = (np.asarray(each) for each in self.parts)
-        offsets = offsets[slice(part.start, None)]
-        pair = (values[offsets[0] :], offsets - offsets[0])
+        values, offsets = self.parts
+        offsets = np.asarray(offsets)[slice(part.start, None)]
+        if is_on_device(values):
+            rows = rows_from(values, int(offsets[0]))
+        else:
+            rows = np.asarray(values)[offsets[0] :]
+        pair = (rows, offsets - offsets[0])
         return RaggedLeaf(pair, self._name)
 
 

@@ -23,6 +23,7 @@ from echobuf.loader import EchoLoader
 from echobuf.loader.items import check_example, infer_batch
 from echobuf.loader.lengths import count_units
 from echobuf.loader.loader import internals_of
+from echobuf.loader.look_ahead import copy_leaf
 from echobuf.loader.source import (
     as_batches,
     as_data_loader,
@@ -31,7 +32,7 @@ from echobuf.loader.source import (
     loader_batch_size,
     yields_batches,
 )
-from echobuf.spec import copy_leaf, make_spec
+from echobuf.spec import make_spec
 from echobuf.trees import NAMESPACE, flatten, stand_for
 
 _LOADERS = {"torch": "echobuf.torch", "jax": "echobuf.jax", "jaxlib": "echobuf.jax"}

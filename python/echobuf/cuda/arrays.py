@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from echobuf.device_arrays import is_cupys, is_tensor
+from echobuf.device_views import ghost
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
 from echobuf.out import Array, OutArrays
@@ -255,7 +256,7 @@ class DeviceOut(OutArrays):
             if leaf.device.id != self._ordinal:
                 raise self._elsewhere(name, f"on cuda:{leaf.device.id}")
             place = (int(leaf.data.ptr), False)
-            return _ghost(place, leaf.shape, leaf.strides, leaf.dtype)
+            return ghost(place, leaf.shape, leaf.strides, leaf.dtype)
         interface = getattr(leaf, "__cuda_array_interface__", None)
         if interface is None:
             raise self._elsewhere(name, f"a {type(leaf).__name__} in host memory")
@@ -264,7 +265,7 @@ class DeviceOut(OutArrays):
             raise self._elsewhere(name, f"on cuda:{number}")
         dtype = np.dtype(getattr(leaf, "dtype", interface["typestr"]))
         strides = interface.get("strides")
-        return _ghost(interface["data"], interface["shape"], strides, dtype)
+        return ghost(interface["data"], interface["shape"], strides, dtype)
 
     def _view_tensor(self, tensor: Any, field: Field, name: str) -> Array:
         if tensor.device.type != "cuda" or tensor.device.index != self._ordinal:
@@ -284,7 +285,7 @@ class DeviceOut(OutArrays):
         size = tensor.element_size()
         strides = tuple(step * size for step in tensor.stride())
         place = (tensor.data_ptr(), False)
-        return _ghost(place, tuple(tensor.shape), strides, field.dtype)
+        return ghost(place, tuple(tensor.shape), strides, field.dtype)
 
     def _elsewhere(self, name: str, where: str) -> SpecError:
         return SpecError(
@@ -331,26 +332,3 @@ def _signature(leaf: Any) -> Any:
     if is_cupys(leaf):
         return leaf.data.ptr, leaf.shape, leaf.strides, leaf.dtype
     return None
-
-
-class _Ghost:
-    def __init__(self, interface: dict[str, Any]) -> None:
-        self.__array_interface__ = interface
-
-
-def _ghost(
-    place: tuple[int, bool],
-    shape: tuple[int, ...],
-    strides: tuple[int, ...] | None,
-    dtype: np.dtype[Any],
-) -> Array:
-    """Return a NumPy array with an address on the device, which must never be read."""
-    address, read_only = place
-    interface = {
-        "version": 3,
-        "data": (address or 1, read_only),  # empty arrays may have no address
-        "shape": tuple(shape),
-        "strides": strides,
-        "typestr": f"|V{dtype.itemsize}",
-    }
-    return np.asarray(_Ghost(interface)).view(dtype)

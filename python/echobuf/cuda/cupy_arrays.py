@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +12,8 @@ import cupy
 
 from echobuf import _core
 from echobuf.cuda.arrays import DeviceArrays, Shapes, places_of
-from echobuf.cuda.device import OUT_OF_MEMORY, device_error, relaxed
-from echobuf.device_arrays import is_tensor
+from echobuf.cuda.device import OUT_OF_MEMORY, UseStream, device_error, relaxed
+from echobuf.device_arrays import is_cupys, is_tensor
 from echobuf.errors import OptionError
 from echobuf.spec import Spec
 
@@ -81,12 +82,14 @@ class CupyArrays(DeviceArrays):
     def current(self, leaves: Sequence[Any] = ()) -> int:
         """Return the handle of torch's current stream if a leaf is a tensor, or CuPy's.
 
-        Without leaves it is torch's, too, where CuPy's is a default stream and torch's
-        is not.
+        Without leaves of either it is torch's, too, where CuPy's is a default stream
+        and torch's is not.
         """
         if any(map(is_tensor, leaves)):
             return torch_stream(self._ordinal) or 0
-        current = int(cupy.cuda.get_current_stream(self._ordinal).ptr)
+        current = cupy_stream(self._ordinal)
+        if any(map(is_cupys, leaves)):
+            return current
         if current in _DEFAULT_STREAMS:
             other = torch_stream(self._ordinal)
             if other is not None and other not in _DEFAULT_STREAMS:
@@ -144,6 +147,31 @@ def _no_array_in_graph() -> OptionError:
         "would write into an array whose memory may be another's by then. Give "
         "contiguous arrays that live as long as the graph."
     )
+
+
+def cupy_stream(ordinal: int) -> int:
+    """Return the handle of CuPy's current stream."""
+    return int(cupy.cuda.get_current_stream(ordinal).ptr)
+
+
+def caller_stream() -> list[UseStream]:
+    """Return what makes CuPy's current stream another thread's; see `cuda.device`."""
+    runtime = cupy.cuda.runtime
+    try:
+        ordinal = runtime.getDevice()
+        stream = cupy.cuda.get_current_stream()
+    except runtime.CUDARuntimeError:  # no driver; who opens the device says so
+        return []
+    if ordinal == 0 and int(stream.ptr) in _DEFAULT_STREAMS:
+        return []
+    return [functools.partial(_use_owned, ordinal, stream)]
+
+
+@contextmanager
+def _use_owned(ordinal: int, stream: Any) -> Iterator[None]:
+    """As `use_stream`, and keep the stream."""
+    with use_stream(ordinal, int(stream.ptr)):
+        yield
 
 
 def torch_stream(ordinal: int) -> int | None:

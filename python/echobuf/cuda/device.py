@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from echobuf import _core
 from echobuf.cuda.arrays import Arrays
@@ -16,6 +19,9 @@ from echobuf.errors import DeviceError, ForkError
 from echobuf.spec import Spec
 
 LIBRARY = "libcuda.so.1"
+
+UseStream: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""Returns a context in which a stream and its device are the thread's current ones."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,7 @@ class Opener(Protocol):
 _opened: dict[int, Device] = {}
 _opening = threading.Lock()
 _opener: Opener | None = None  # in place of CuPy's
+_caller_stream: Callable[[int | None], list[UseStream]] | None = None  # likewise
 
 
 def _renew_lock() -> None:
@@ -90,10 +97,18 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def set_opener(opener: Opener | None) -> None:
-    """Open devices with `opener` from now on; None: with CuPy."""
-    global _opener  # noqa: PLW0603
-    _opener = opener
+def set_opener(
+    opener: Opener | None,
+    stream: Callable[[int | None], list[UseStream]] | None = None,
+) -> None:
+    """Open devices with `opener` from now on; None: with CuPy.
+
+    Args:
+        opener: the function.
+        stream: returns what `caller_stream` does, of a device by its number.
+    """
+    global _opener, _caller_stream
+    _opener, _caller_stream = opener, stream
 
 
 def is_simulated() -> bool:
@@ -107,10 +122,14 @@ def open_device(name: str) -> Device:
     Raises:
         DeviceError: it cannot be used; the message says how to fix that.
     """
-    ordinal = int(name[5:]) if ":" in name else None
+    ordinal = _ordinal_of(name)
     if _opener is not None:
         return _opener(ordinal)
     return _open_with_cupy(ordinal)
+
+
+def _ordinal_of(name: str) -> int | None:
+    return int(name[5:]) if ":" in name else None
 
 
 def _open_with_cupy(ordinal: int | None) -> Device:
@@ -129,6 +148,25 @@ def _open_with_cupy(ordinal: int | None) -> Device:
         if ordinal not in _opened:
             _opened[ordinal] = cupy_device.CupyDevice(ordinal)
         return _opened[ordinal]
+
+
+def caller_stream(name: str) -> list[UseStream]:
+    """Return what makes the calling thread's current stream that of another thread.
+
+    Args:
+        name: of the device, "cuda" or "cuda:N".
+
+    Returns:
+        A function that returns a context; nothing where the stream is a default one, or
+        CuPy is not loaded.
+    """
+    if _caller_stream is not None:
+        return _caller_stream(_ordinal_of(name))
+    if "cupy" not in sys.modules:
+        return []
+    from echobuf.cuda import cupy_arrays
+
+    return cupy_arrays.caller_stream()
 
 
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED

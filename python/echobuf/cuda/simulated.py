@@ -34,6 +34,9 @@ class SimulatedDevice:
         ordinal: its number.
         kernels: "host" for their host builds, "ptx" for their PTX.
 
+    Attributes:
+        default_stream: that a thread works on which has made none its current one.
+
     Raises:
         CudaError: there is no such device.
     """
@@ -46,7 +49,7 @@ class SimulatedDevice:
         self.gone: str | None = None
         self.core = _core.Device(str(library_path()), ordinal)
         self._buffers: weakref.WeakSet[_core.DeviceBuffer] = weakref.WeakSet()
-        self._default = driver().make_stream(ordinal)
+        self.default_stream = driver().make_stream(ordinal)
         self._current = threading.local()
 
     def add(self, buffer: _core.DeviceBuffer) -> None:
@@ -94,7 +97,7 @@ class SimulatedDevice:
     def current_stream(self) -> int:
         """Return the stream that this thread works on."""
         stack = getattr(self._current, "stack", None)
-        return stack[-1] if stack else self._default
+        return stack[-1] if stack else self.default_stream
 
     def push_stream(self, stream: int) -> None:
         """Make `stream` this thread's current one."""
@@ -122,7 +125,7 @@ class SimulatedDevice:
 
     def leave(self) -> None:
         """Free the stream and the context, which the driver would report as leaks."""
-        driver().destroy_stream(self.ordinal, self._default)
+        driver().destroy_stream(self.ordinal, self.default_stream)
         del self.core
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import weakref
 from collections.abc import Iterator
@@ -156,6 +157,13 @@ class SimulatedArray:
         driver().write(self.device, stream, _runs(self._ghost, host))
         self._memory.write_on(stream)
 
+    def copy(self) -> SimulatedArray:
+        """Return a copy in memory of its own, in the order of the current stream."""
+        made = _empty(self._memory.device, self.shape, self.dtype)
+        stream = self._stream()
+        driver().copy(self.device, stream, _runs(made._ghost, self._ghost))  # noqa: SLF001 - own
+        return made
+
     def get(self) -> np.ndarray[Any, Any]:
         """Return a copy of the elements, in the order of the current stream."""
         host = np.empty(self.shape, self.dtype)
@@ -236,11 +244,16 @@ def to_device(device: SimulatedDevice, values: np.ndarray[Any, Any]) -> Simulate
     """Return an array on a device with these values, written on the current stream."""
     if values.dtype.hasobject or values.dtype.kind in "USMm":
         raise TypeError(f"`values` are {values.dtype}; a device has numbers.")
-    memory = ArrayMemory(device, values.nbytes)
-    ghost = np.ndarray(values.shape, values.dtype, np.asarray(memory))
-    array = SimulatedArray(memory, ghost)
+    array = _empty(device, values.shape, values.dtype)
     array.copy_from(values)
     return array
+
+
+def _empty(
+    device: SimulatedDevice, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> SimulatedArray:
+    memory = ArrayMemory(device, math.prod(shape) * dtype.itemsize)
+    return SimulatedArray(memory, np.ndarray(shape, dtype, np.asarray(memory)))
 
 
 def _is_basic(part: Any) -> bool:

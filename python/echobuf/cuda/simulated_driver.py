@@ -83,6 +83,7 @@ class Driver:
             "cuEventRecord": (number, [handle, handle]),
             "cuMemcpyHtoDAsync_v2": (number, [address, handle, size, handle]),
             "cuMemcpyDtoHAsync_v2": (number, [handle, address, size, handle]),
+            "cuMemcpyDtoDAsync_v2": (number, [address, address, size, handle]),
         }
         for name, (result, arguments) in declarations.items():
             function = getattr(calls, name)
@@ -220,6 +221,13 @@ class Driver:
             for to, source, size in runs:
                 code = self._calls.cuMemcpyDtoHAsync_v2(to, source, size, stream)
                 self._check("cuMemcpyDtoHAsync", code)
+
+    def copy(self, device: int, stream: int, runs: Runs) -> None:
+        """Copy memory of a device within the device, on a stream."""
+        with self._context(device):
+            for to, source, size in runs:
+                code = self._calls.cuMemcpyDtoDAsync_v2(to, source, size, stream)
+                self._check("cuMemcpyDtoDAsync", code)
 
     def join(self, device: int, stream: int, other: int) -> None:
         """Let a stream wait for what another stream of the device has so far."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import numpy as np
 
 from echobuf import _core
 from echobuf.arguments import check_int
-from echobuf.cuda.device import device_error, set_opener
+from echobuf.cuda.device import UseStream, device_error, set_opener
 from echobuf.cuda.simulated import SimulatedDevice, Stream
 from echobuf.cuda.simulated_array import SimulatedArray, to_device
 from echobuf.cuda.simulated_driver import driver
@@ -41,6 +42,16 @@ class SimulationError(AssertionError):
     def __init__(self, reports: list[str]) -> None:
         super().__init__("the simulated driver reports:\n" + "\n".join(reports))
         self.reports = reports
+
+
+@contextmanager
+def _on_stream(device: SimulatedDevice, stream: int) -> Iterator[None]:
+    """Make a stream of a device the thread's current one, inside."""
+    device.push_stream(stream)
+    try:
+        yield
+    finally:
+        device.pop_stream()
 
 
 class Simulation:
@@ -101,6 +112,13 @@ class Simulation:
                     raise device_error(f"cuda:{number}", error) from None
             return self._devices[number]
 
+    def _caller_stream(self, ordinal: int | None) -> list[UseStream]:
+        device = self._open(ordinal)
+        stream = device.current_stream()
+        if stream == device.default_stream:
+            return []
+        return [functools.partial(_on_stream, device, stream)]
+
     def _end(self) -> list[str]:
         try:
             for device in self._devices.values():
@@ -160,7 +178,7 @@ def simulated_cuda(seed: int = 0, kernels: str = "host") -> Iterator[Simulation]
     try:
         driver().start(seed, _DEVICES, _BYTES, _LARGEST_DELAY_US)
         simulation, process = Simulation(kernels), os.getpid()
-        set_opener(simulation._open)  # noqa: SLF001 - its own module
+        set_opener(simulation._open, simulation._caller_stream)  # noqa: SLF001 - its own
         try:
             yield simulation
         finally:

@@ -11,6 +11,7 @@ import torch
 from echobuf import _core
 from echobuf.cuda.arrays import DeviceArrays, Shapes
 from echobuf.cuda.device import device_error, relaxed
+from echobuf.device_arrays import is_cupys
 from echobuf.errors import DeviceError
 from echobuf.spec import Spec
 
@@ -54,7 +55,11 @@ class TorchArrays(DeviceArrays):
         ]
 
     def current(self, leaves: Sequence[Any] = ()) -> int:
-        """Return the handle of torch's current stream."""
+        """Return the handle of torch's current stream; CuPy's, if a leaf is its."""
+        if any(map(is_cupys, leaves)):
+            from echobuf.cuda.cupy_arrays import cupy_stream
+
+            return cupy_stream(self._ordinal)
         return int(torch.cuda.current_stream(self._device).cuda_stream)
 
     def empty(

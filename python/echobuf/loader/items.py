@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from echobuf import nodes
 from echobuf._engine.carry import is_object
 from echobuf._engine.ragged_forms import RaggedLeaf, bytes_as_array
-from echobuf._engine.termination import upstream_failed
+from echobuf.device_arrays import is_on_device, on_cpu_refused
+from echobuf.device_views import rows_from
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.field import Field
 from echobuf.loader import source
@@ -19,14 +19,13 @@ from echobuf.spec import (
     about_lists,
     as_array,
     as_first_array,
-    copy_leaf,
     first_arrays,
+    of_all_leaves,
     shape_of,
 )
 from echobuf.trees import (
     flatten,
     flatten_with_paths,
-    is_none,
     leaves_of,
     map_leaves,
     paths_of_none,
@@ -36,66 +35,28 @@ from echobuf.trees import (
 MOST_AHEAD = 256  # items that are looked at, so that their lengths are seen to vary
 
 
-class LookAhead(Iterator[Any]):
-    """Items of upstream, some of which have been taken already.
+# ---- the first item
+
+
+def refuse_on_device(item: Any, what: str) -> None:
+    """Refuse a first item with leaves on a device, where the CPU stores them.
 
     Args:
-        items: of upstream.
-        first: the item before them, taken already.
+        item: the first of upstream.
+        what: its name in the error: "example" or "batch".
 
-    Attributes:
-        first: the same; a copy once `look` was called, as upstream may have used its
-            memory again.
+    Raises:
+        SpecError: it names all such leaves, and both places.
     """
-
-    def __init__(self, items: Iterator[Any], first: Any) -> None:
-        self.first = first
-        self._items = items
-        self._taken: deque[Any] = deque()
-        self._error: Exception | None = None
-        self._noted: Exception | None = None
-
-    def __next__(self) -> Any:
-        if self._taken:
-            return self._taken.popleft()
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-        return next(self._items)
-
-    def look(self, most: int) -> Iterator[Any]:
-        """Yield copies of the items that come next, up to `most`, and keep them.
-
-        An error of upstream's ends it, and is raised where the item would have been.
-        """
-        self.first = map_leaves(copy_leaf, self.first, is_none)
-        for _ in range(most):
-            try:
-                item = next(self._items)
-            except StopIteration:
-                return
-            except Exception as error:
-                self._error = error
-                return
-            self._taken.append(map_leaves(copy_leaf, item, is_none))
-            yield self._taken[-1]
-
-    def note(self, error: Exception) -> None:
-        """Note an error of what was looked at, which is raised again in its place."""
-        self._noted = error
-
-    def raise_error(self) -> None:
-        """Raise `UpstreamError` if upstream raised while items were looked at."""
-        error = self._error or self._noted
-        if error is not None:
-            raise upstream_failed(error)
-
-    def holds_items(self) -> bool:
-        """Return True while upstream is ahead of what was handed out."""
-        return bool(self._taken)
-
-
-# ---- the first item
+    paths, leaves, _ = flatten_with_paths(item)
+    errors: list[tuple[str, object, SpecError]] = []
+    for leaf, path in zip(leaves, paths, strict=True):
+        array = leaf.sample() if isinstance(leaf, RaggedLeaf) else leaf
+        if is_on_device(array):
+            error = on_cpu_refused(array, what + path)
+            errors.append((what + path, type(array), error))
+    if errors:
+        raise of_all_leaves(errors)
 
 
 def check_example(item: Any) -> None:
@@ -304,12 +265,15 @@ def _find_varying(
 
 def skip(item: Any, count: int) -> Any:
     """Return a batch without its first `count` examples."""
-    return map_leaves(
-        lambda leaf: (
-            leaf if isinstance(leaf, RaggedLeaf) else as_array(leaf, "batch")
-        )[count:],
-        item,
-    )
+    return map_leaves(lambda leaf: _skip_rows(leaf, count), item)
+
+
+def _skip_rows(leaf: Any, count: int) -> Any:
+    if isinstance(leaf, RaggedLeaf):
+        return leaf[count:]
+    if is_on_device(leaf):
+        return rows_from(leaf, count)
+    return as_array(leaf, "batch")[count:]
 
 
 def length_of(item: Any) -> int:
@@ -319,7 +283,10 @@ def length_of(item: Any) -> int:
     first = next(arrays, None)
     if isinstance(first, RaggedLeaf):
         return len(first)
-    shape = () if first is None else as_array(first, "batch").shape
+    if first is None:
+        return 0
+    is_there = is_on_device(first)
+    shape = shape_of(first) if is_there else as_array(first, "batch").shape
     return int(shape[0]) if shape else 0
 
 

@@ -20,8 +20,9 @@ from echobuf.loader.arrivals import (
     Replay,
 )
 from echobuf.loader.feeder import Feeder
-from echobuf.loader.items import Adapter, LookAhead
+from echobuf.loader.items import Adapter
 from echobuf.loader.logged_carry import PooledCarried
+from echobuf.loader.look_ahead import LookAhead
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.source import Order
 from echobuf.loader.upstream import UpstreamStart

@@ -14,6 +14,8 @@ import optree
 from echobuf import hints, nodes
 from echobuf._engine.carry import is_column, is_object
 from echobuf._engine.ragged_forms import RaggedLeaf, is_arrow, is_nested, split
+from echobuf.device_arrays import is_on_device
+from echobuf.device_views import join_rows, stack
 from echobuf.errors import OptionError, SpecError, message
 from echobuf.ragged import Padded, Ragged
 from echobuf.spec import as_array, shape_of
@@ -212,6 +214,8 @@ def _rows_of(leaf: Any, name: str) -> tuple[Any, Any] | list[Any]:
         )
     count, length, *rest = shape
     offsets = np.arange(count + 1, dtype=np.int64) * length
+    if is_on_device(leaf):
+        return join_rows(leaf, name), offsets
     if not hints.is_of(leaf, "torch", "Tensor"):
         leaf = as_array(leaf, name)
     return leaf.reshape(count * length, *rest), offsets
@@ -224,6 +228,8 @@ def _stack(column: list[Any], name: str) -> Any:
     try:
         if column and hints.is_of(column[0], "torch", "Tensor"):
             return sys.modules["torch"].stack(column)
+        if any(map(is_on_device, column)):
+            return stack(column)
         return np.stack([as_array(each, name) for each in column])
     except (TypeError, ValueError, RuntimeError) as error:
         if isinstance(error, SpecError):

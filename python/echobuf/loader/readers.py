@@ -12,7 +12,8 @@ from echobuf._engine.carry import Carrier
 from echobuf.errors import OptionError
 from echobuf.loader import source
 from echobuf.loader.feeder import Feeder, ItemFeeder, Sink
-from echobuf.loader.items import Adapter, LookAhead
+from echobuf.loader.items import Adapter
+from echobuf.loader.look_ahead import LookAhead
 from echobuf.loader.ragged import BatchDecoder
 from echobuf.loader.source import Order, Sampled, as_batches, is_map_style
 from echobuf.loader.states import Snapshots

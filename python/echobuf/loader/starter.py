@@ -17,7 +17,8 @@ from echobuf.errors import (
 )
 from echobuf.loader.epoch import EpochFeed
 from echobuf.loader.feeder import Feeder, stop_feeding
-from echobuf.loader.items import Adapter, LookAhead, refuse_none
+from echobuf.loader.items import Adapter, refuse_none, refuse_on_device
+from echobuf.loader.look_ahead import LookAhead
 from echobuf.loader.plan import Plan
 from echobuf.loader.ragged import BatchDecoder
 from echobuf.loader.readers import FeedRequest, Reader
@@ -61,7 +62,7 @@ class EpochStarter:
         self._plan = plan
         self._adapter = adapter
         self.reader = reader
-        self._thread = UpstreamThread()
+        self._thread = UpstreamThread(plan.options.device)
         self._feeders: list[Feeder] = []  # of the epoch begun last, and cut off
         self.early: tuple[EpochFeed, UpstreamStart] | None = None
         self.buffer: LoaderBuffer | None = None
@@ -257,6 +258,9 @@ class EpochStarter:
             self.carrier = self._plan.carrier(first)
             if self.carrier is not None:
                 first = self.carrier.strip(first)
+            what = "batch" if self._plan.batched else "example"
+            if self._plan.options.device == "cpu" or self.reader.is_pool:
+                refuse_on_device(first, what)
             if isinstance(start.items, LookAhead):
                 more = self._thread.iterate(
                     self.reader.look(start.items, self._plan.most_ahead())
@@ -267,7 +271,6 @@ class EpochStarter:
             before = None
             if resume is not None and start.offset:
                 before = resume["arguments"].get("batch_size")
-            what = "batch" if self._plan.batched else "example"
             try:
                 with self._enough():
                     self.buffer = self._make_buffer(example, more, before)

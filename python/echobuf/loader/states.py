@@ -13,7 +13,7 @@ from typing import Any
 from echobuf import hints
 from echobuf._engine.waits import segment_starts
 from echobuf.errors import EchobufError, UpstreamStateError, describe, message
-from echobuf.loader.items import LookAhead
+from echobuf.loader.look_ahead import LookAhead
 from echobuf.loader.source import as_data_loader, begins_anew
 from echobuf.loader_buffer import LoaderBuffer
 from echobuf.options import Options

@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
-import functools
 import os
 import queue
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any, NoReturn, TypeVar
-
-import numpy as np
 
 from echobuf import _core
 from echobuf.errors import ClosedError, ForkError
+from echobuf.loader.caller_context import CallerContext
 from echobuf.progress import Wait
 from echobuf.resources import DaemonThread, Signal
 
 _Result = TypeVar("_Result")
 _END = object()
 _Tasks = queue.SimpleQueue["Task | None"]
-_Setting = Callable[[], AbstractContextManager[Any]]
-
-_AUTOCAST = ("cpu", "cuda", "xpu", "mps", "hpu", "xla", "mtia", "maia")
-_JAX = (
-    "enable_x64",
-    "default_device",
-    "default_matmul_precision",
-    "default_prng_impl",
-    "disable_jit",
-    "debug_nans",
-    "debug_infs",
-    "log_compiles",
-    "numpy_dtype_promotion",
-    "numpy_rank_promotion",
-    "threefry_partitionable",
-)
 
 
 def closed_error() -> ClosedError:
@@ -153,9 +133,13 @@ class UpstreamThread:
     """The thread that calls an upstream; it ends with this object, or with `close`.
 
     It is started with the first epoch, holds nothing between calls, and is a daemon.
+
+    Args:
+        device: that upstream's items are put into a buffer on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
+        self._device = device
         self._tasks: _Tasks = queue.SimpleQueue()
         self._thread: DaemonThread | None = None
         self._context: CallerContext | None = None  # of the epoch begun last
@@ -173,7 +157,7 @@ class UpstreamThread:
             RuntimeError: the system starts no more threads.
             ClosedError: the thread was ended, or is.
         """
-        self._context = CallerContext()
+        self._context = CallerContext(self._device)
         return self.call(function, *args)
 
     def call(self, function: Callable[..., _Result], *args: Any) -> _Result:
@@ -289,100 +273,3 @@ def _exit_child(error: BaseException | None) -> NoReturn:
         with contextlib.suppress(Exception):
             stream.flush()
     os._exit(code)
-
-
-# ---- the context of the thread that begins an epoch
-
-
-class CallerContext:
-    """The settings of the calling thread that Python code may depend on.
-
-    They are its context variables, and what NumPy, torch and JAX keep for each thread;
-    none of these is imported for it.
-    """
-
-    def __init__(self) -> None:
-        self._variables = contextvars.copy_context()
-        if (decimal := sys.modules.get("decimal")) is not None:
-            # The variable has an object whose settings change in place.
-            self._variables.run(_copy_decimal, decimal)
-        self._settings = [*_settings()]
-        self._entered = contextlib.ExitStack()
-
-    def enter(self) -> None:
-        """Put the settings in force on the calling thread."""
-        for setting in self._settings:
-            self._entered.enter_context(setting())
-
-    def leave(self) -> None:
-        """Undo `enter`, on the same thread."""
-        self._entered.close()
-
-    def run(self, function: Callable[..., _Result], *args: Any) -> _Result:
-        """Call a function with the context variables; it may change them."""
-        return self._variables.run(function, *args)
-
-
-def _copy_decimal(decimal: Any) -> None:
-    decimal.setcontext(decimal.getcontext().copy())
-
-
-def _settings() -> Iterator[_Setting]:
-    """Yield a setting after the other, to be entered on another thread."""
-    if np.lib.NumpyVersion(np.__version__) < "2.0.0":  # later: a context variable
-        yield functools.partial(np.errstate, **np.geterr())
-    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
-    if hasattr(torch, "is_grad_enabled"):  # else another thread imports it right now
-        yield from _settings_of_torch(torch)
-    if hasattr(jax, "config"):
-        yield from _settings_of_jax(jax)
-
-
-def _settings_of_torch(torch: Any) -> Iterator[_Setting]:
-    if torch.cuda.is_initialized():
-        yield functools.partial(torch.cuda.device, torch.cuda.current_device())
-    device = torch.get_default_device()
-    yield lambda: _default_device(torch, device)
-    if torch.is_inference_mode_enabled():
-        yield torch.inference_mode
-    yield functools.partial(torch.set_grad_enabled, torch.is_grad_enabled())
-    caches = torch.is_autocast_cache_enabled()
-    for kind, dtype in _autocast_of(torch):
-        yield functools.partial(torch.autocast, kind, dtype=dtype, cache_enabled=caches)
-
-
-def _default_device(torch: Any, device: Any) -> AbstractContextManager[Any]:
-    if torch.get_default_device() == device:
-        return contextlib.nullcontext()  # a device that is entered slows calls down
-    return device  # type: ignore[no-any-return]
-
-
-def _autocast_of(torch: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the kinds of devices for which autocast is on, each with its dtype."""
-    if not hasattr(torch, "get_autocast_dtype"):  # before torch 2.4
-        if torch.is_autocast_enabled():
-            yield "cuda", torch.get_autocast_gpu_dtype()
-        if torch.is_autocast_cpu_enabled():
-            yield "cpu", torch.get_autocast_cpu_dtype()
-        return
-    own = torch._C._get_privateuse1_backend_name()  # noqa: SLF001 - no public way
-    for kind in (*_AUTOCAST, own):
-        with contextlib.suppress(RuntimeError):  # a kind that this torch does not know
-            if torch.is_autocast_enabled(kind):
-                yield kind, torch.get_autocast_dtype(kind)
-
-
-def _settings_of_jax(jax: Any) -> Iterator[_Setting]:
-    for name in _JAX:
-        setter = getattr(jax, name, None)
-        if setter is not None and hasattr(jax.config, f"jax_{name}"):
-            value = getattr(jax.config, f"jax_{name}")
-            yield functools.partial(_jax_setting, jax, name, setter, value)
-
-
-def _jax_setting(
-    jax: Any, name: str, setter: Callable[[Any], Any], value: Any
-) -> AbstractContextManager[Any]:
-    if getattr(jax.config, f"jax_{name}") == value:
-        return contextlib.nullcontext()
-    return setter(value)  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from echobuf.errors import StateError, UpstreamError
-from echobuf.loader.items import LookAhead
+from echobuf.loader.look_ahead import LookAhead
 from echobuf.loader.source import (
     Order,
     Sampled,

@@ -20,8 +20,8 @@ from echobuf.errors import (
     message,
 )
 from echobuf.loader.feeder import Feeder, stop_feeding
-from echobuf.loader.items import LookAhead
 from echobuf.loader.logged_carry import AttachedCarried
+from echobuf.loader.look_ahead import LookAhead
 from echobuf.loader.readers import FeedRequest, Reader
 from echobuf.loader.thread import UpstreamThread
 from echobuf.loader.upstream import UpstreamStart

@@ -22,8 +22,9 @@ from echobuf.errors import (
     describe,
 )
 from echobuf.loader import source
-from echobuf.loader.items import Adapter, LookAhead
+from echobuf.loader.items import Adapter, refuse_on_device
 from echobuf.loader.lengths import count_units
+from echobuf.loader.look_ahead import LookAhead
 from echobuf.loader.ragged import BatchDecoder
 from echobuf.loader.readers import (
     FeedRequest,
@@ -312,7 +313,9 @@ class ServerUpstream:
         """Return the first item without the leaves that are no arrays."""
         ragged = self._ragged is not None
         self._carrier = find_carrier(first, batched=self._batched, ragged=ragged)
-        return first if self._carrier is None else self._carrier.strip(first)
+        stripped = first if self._carrier is None else self._carrier.strip(first)
+        refuse_on_device(stripped, "batch" if self._batched else "example")
+        return stripped
 
     def begin(self, number: int, *, looks_ahead: bool = False) -> UpstreamStart:
         """Begin an epoch."""

@@ -193,7 +193,7 @@ def _to_array(leaf: Any, name: str) -> Any:
             tensor = tensor.resolve_conj()
         if tensor.is_neg():
             tensor = tensor.resolve_neg()
-        return tensor.numpy()
+        return tensor if tensor.is_cuda else tensor.numpy()
     except (TypeError, RuntimeError) as error:
         raise SpecError(
             f"`{name}` is a tensor with dtype {tensor.dtype} on {tensor.device} that "
