@@ -210,7 +210,7 @@ def main(arguments: list[str] | None = None) -> dict[float, list[Run]]:
     """Train with each factor, say the returns before and after, and return the runs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
-    parser.add_argument("--steps", type=int, default=60_000, help="of the environment")
+    parser.add_argument("--steps", type=int, default=61_440, help="of the environment")
     parser.add_argument("--factors", type=float, nargs="+", default=[1, 8])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--lr", type=float, default=3e-3)

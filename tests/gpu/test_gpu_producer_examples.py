@@ -30,7 +30,7 @@ def train(cuda, monkeypatch):
 
 
 def test_a_learner_swings_pendulums_up(train):
-    run = train("replay_ratio")(8, 60_000, device="cuda")
+    run = train("replay_ratio")(8, 61_440, device="cuda")
     assert run.returns[0] < -900
     assert run.returns[-1] > -600
 
