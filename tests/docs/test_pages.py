@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from pathlib import Path
@@ -228,7 +229,7 @@ def test_reinforcement_learning():
         assert (observation[:, 0] == reward).all()
         actions.extend(action.tolist())
 
-    code, limited = blocks("guide_rl")
+    code, _, limited = blocks("guide_rl")
     environments = [environment(0), environment(10_000)]
     names = {"environments": environments, "steps": 200, "learn": learn}
     exec(smaller(code, window=256), names)
@@ -248,6 +249,32 @@ def test_reinforcement_learning():
             oldest.append(version - buffer.next_batch()[1].version.min())
     assert max(oldest) == 2
     assert buffer.stats().expired == 2 * 256
+
+
+def test_an_environment_on_the_device():
+    torch = pytest.importorskip("torch")
+    made, used = itertools.count(), []
+
+    class Environment:
+        def step(self):
+            state = torch.full((128, 3), float(next(made)))
+            action = torch.arange(128)
+            return {
+                "state": state,
+                "action": action,
+                "reward": state[:, 0] * 128 + action,
+                "next_state": state + 1,
+            }
+
+    def learn(batch):
+        assert torch.equal(batch["next_state"], batch["state"] + 1)
+        used.extend(batch["reward"].tolist())
+
+    names = {"environment": Environment(), "steps": 24, "learn": learn}
+    names |= {"device": "cpu"}
+    exec(smaller(blocks("guide_rl")[1], window=2048), names)
+    counts = np.bincount(np.array(used, int))
+    assert (counts[:1024] == 8).all()  # what has left the window
 
 
 def test_several_gpus():
@@ -317,8 +344,30 @@ def test_gpus():
     page = blocks("gpu")
     with simulated_cuda():
         check_buffer_example(page[1], 500)
-    compile(page[2].replace(", ...}", "}"), "gpu.md", "exec")  # torch's own graphs
-    exec(page[3])
+    compile(page[3].replace(", ...}", "}"), "gpu.md", "exec")  # torch's own graphs
+    exec(page[4])
+
+
+def test_producers_on_a_gpu():
+    counts = np.zeros(64 + 16, int)
+
+    def train_step(image, label):
+        assert (image[:, 0, 0, 0] == label % 251).all()
+        np.add.at(counts, label, 1)
+
+    with simulated_cuda() as simulation:
+
+        def decode(labels):
+            images = np.zeros((len(labels), 64, 64, 3), np.uint8)
+            images += (labels % 251).astype(np.uint8)[:, None, None, None]
+            return simulation.array(images)
+
+        parts = np.arange(len(counts)).reshape(-1, 8)
+        archive = [(part, simulation.array(part)) for part in parts]
+        archive[::2] = [(part, part) for part in parts[::2]]
+        names = {"archive": archive, "decode": decode, "train_step": train_step}
+        exec(smaller(blocks("gpu")[2], window=64, batch_size=16), names)
+    assert (counts[:16] == 4).all()  # what has left the window
 
 
 def test_gpus_around_a_data_loader():
