@@ -140,6 +140,11 @@ def is_cupys(leaf: Any) -> bool:
     return cupy is not None and issubclass(type(leaf), cupy.ndarray)
 
 
+def cupy_stream(ordinal: int) -> int:
+    """Return the handle of CuPy's current stream of a device, where CuPy is loaded."""
+    return int(sys.modules["cupy"].cuda.get_current_stream(ordinal).ptr)
+
+
 def is_jaxs(leaf: Any) -> bool:
     """Return True for an array of JAX; for a traced one, False."""
     jax = sys.modules.get("jax")
