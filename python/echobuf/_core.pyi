@@ -369,6 +369,9 @@ class DeviceBuffer(_Bound):
     def needs(options: BufferOptions, /) -> tuple[int, int, int, int, int]: ...
     @staticmethod
     def staging_bytes(options: BufferOptions, /) -> int: ...
+    @staticmethod
+    def host_bytes(options: BufferOptions, /) -> int:
+        """Of pinned memory, and of the ring."""
 
 def exit_when_readable(fds: list[int], code: int, /) -> None: ...
 
