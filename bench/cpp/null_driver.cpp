@@ -2,6 +2,8 @@
 // draw is what the host takes for it.
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
+#include <string>
 
 #include "echobuf/cuda/api.hpp"
 
@@ -11,20 +13,30 @@ namespace {
 
 std::atomic<std::uintptr_t> handles{0x1000};
 std::atomic<std::uint64_t> calls{0};
+std::atomic<Context> primary{nullptr};
+std::atomic<bool> named{false};
+std::mutex names_mutex;
+std::string names;
 
-Result done() {
+/// `name`: of the function that calls it.
+Result done(const char* name = __builtin_FUNCTION()) {
   calls.fetch_add(1, std::memory_order_relaxed);
+  if (named.load(std::memory_order_relaxed)) {
+    const std::lock_guard lock(names_mutex);
+    names.append(name).append(" ");
+  }
   return kSuccess;
 }
 
-Result make(void** handle) {
+Result make(void** handle, const char* name = __builtin_FUNCTION()) {
   *handle = reinterpret_cast<void*>(handles.fetch_add(16));
-  return done();
+  return done(name);
 }
 
-Result allocate(void** memory, std::size_t bytes) {
+Result allocate(void** memory, std::size_t bytes,
+                const char* name = __builtin_FUNCTION()) {
   *memory = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
-  return *memory ? done() : kErrorOutOfMemory;
+  return *memory ? done(name) : kErrorOutOfMemory;
 }
 
 }  // namespace
@@ -33,6 +45,19 @@ extern "C" {
 
 /// How many calls there were so far.
 std::uint64_t null_driver_calls() { return calls.load(); }
+
+/// From now on calls are kept by name, or no longer.
+void null_driver_name_calls(int on) {
+  const std::lock_guard lock(names_mutex);
+  if (on != 0) names.clear();
+  named.store(on != 0);
+}
+
+/// The names of the calls that were kept last, each followed by a space.
+const char* null_driver_names() {
+  const std::lock_guard lock(names_mutex);
+  return names.c_str();
+}
 
 Result cuInit(unsigned) { return done(); }
 Result cuDriverGetVersion(int* version) { return *version = 13000, done(); }
@@ -44,12 +69,14 @@ Result cuDeviceGetAttribute(int* value, int attribute, Device) {
   *value = attribute == kAttributeMultiprocessors ? 132 : 9;
   return done();
 }
-Result cuDevicePrimaryCtxRetain(Context* context, Device) { return make(context); }
-Result cuDevicePrimaryCtxRelease_v2(Device) { return done(); }
-Result cuCtxGetCurrent(Context* context) {
-  *context = nullptr;
-  return done();
+Result cuDevicePrimaryCtxRetain(Context* context, Device) {
+  const Result result = make(context);
+  primary.store(*context);
+  return result;
 }
+Result cuDevicePrimaryCtxRelease_v2(Device) { return done(); }
+// As in a thread that torch or CuPy has used.
+Result cuCtxGetCurrent(Context* context) { return *context = primary.load(), done(); }
 Result cuCtxPushCurrent_v2(Context) { return done(); }
 Result cuCtxPopCurrent_v2(Context*) { return done(); }
 Result cuCtxSynchronize() { return done(); }
