@@ -2,7 +2,6 @@
 // draw is what the host takes for it.
 #include <atomic>
 #include <cstdlib>
-#include <mutex>
 #include <string>
 
 #include "echobuf/cuda/api.hpp"
@@ -13,18 +12,14 @@ namespace {
 
 std::atomic<std::uintptr_t> handles{0x1000};
 std::atomic<std::uint64_t> calls{0};
-std::atomic<Context> primary{nullptr};
-std::atomic<bool> named{false};
-std::mutex names_mutex;
+int primary;  // its address is the handle of the context
+thread_local bool named = false;
 std::string names;
 
 /// `name`: of the function that calls it.
 Result done(const char* name = __builtin_FUNCTION()) {
   calls.fetch_add(1, std::memory_order_relaxed);
-  if (named.load(std::memory_order_relaxed)) {
-    const std::lock_guard lock(names_mutex);
-    names.append(name).append(" ");
-  }
+  if (named) names.append(name).append(" ");
   return kSuccess;
 }
 
@@ -46,18 +41,14 @@ extern "C" {
 /// How many calls there were so far.
 std::uint64_t null_driver_calls() { return calls.load(); }
 
-/// From now on calls are kept by name, or no longer.
+/// From now on the calls of this thread, and of no other, are kept by name; or none.
 void null_driver_name_calls(int on) {
-  const std::lock_guard lock(names_mutex);
   if (on != 0) names.clear();
-  named.store(on != 0);
+  named = on != 0;
 }
 
 /// The names of the calls that were kept last, each followed by a space.
-const char* null_driver_names() {
-  const std::lock_guard lock(names_mutex);
-  return names.c_str();
-}
+const char* null_driver_names() { return names.c_str(); }
 
 Result cuInit(unsigned) { return done(); }
 Result cuDriverGetVersion(int* version) { return *version = 13000, done(); }
@@ -70,13 +61,12 @@ Result cuDeviceGetAttribute(int* value, int attribute, Device) {
   return done();
 }
 Result cuDevicePrimaryCtxRetain(Context* context, Device) {
-  const Result result = make(context);
-  primary.store(*context);
-  return result;
+  *context = &primary;
+  return done();
 }
 Result cuDevicePrimaryCtxRelease_v2(Device) { return done(); }
 // As in a thread that torch or CuPy has used.
-Result cuCtxGetCurrent(Context* context) { return *context = primary.load(), done(); }
+Result cuCtxGetCurrent(Context* context) { return *context = &primary, done(); }
 Result cuCtxPushCurrent_v2(Context) { return done(); }
 Result cuCtxPopCurrent_v2(Context*) { return done(); }
 Result cuCtxSynchronize() { return done(); }
