@@ -331,7 +331,7 @@ class DeviceBuffer(_Bound):
     def put_on_device(
         self,
         arrays: list[Any],
-        placed: list[tuple[Any, ...] | None],
+        placed: list[Any],
         stacked: bool,
         timeout_s: float | None,
         version: Versions | None,

@@ -103,7 +103,7 @@ class DevicePut:
         self._leaves = leaves
         self._stacked = stacked
         self._hosts: list[Any] = []  # leaves on the host; of others None, or offsets
-        self._placed: list[tuple[Any, ...] | None] = []
+        self._placed: list[Any] = []  # places, or None; or lists, one an example
         self._owners: list[Any] = []  # which the put keeps
         self._done = 0
         self._given = stream
@@ -117,7 +117,11 @@ class DevicePut:
             leaves, puts.names[stacked], puts.pairs[stacked], strict=True
         ):
             array, offsets = _take_apart(leaf, name) if pair else (leaf, None)
-            if is_on_device(array):
+            if isinstance(array, _Arrays):
+                places = [self._find(each, name) for each in array]
+                self._hosts.append(_offsets_of(places))
+                self._placed.append(places)
+            elif is_on_device(array):
                 self._hosts.append(offsets)
                 self._placed.append(self._find(array, name))
             else:
@@ -134,7 +138,7 @@ class DevicePut:
                 f"`{name}` is on {place(array)}, but the buffer is on "
                 f"cuda:{self._puts.ordinal}; copy it there first."
             )
-        if self._given is None and valid_on is not None:
+        if valid_on is not None:
             self._add(valid_on)
         if reused or self._given is not None:
             self._owners.append(owner)
@@ -243,7 +247,11 @@ class DevicePut:
             if found is None:
                 ghosts.append(leaf)
                 continue
-            ghost = np.empty(found[1], found[3])  # untouched: no page of it is taken
+            # Untouched: no page of them is taken.
+            if isinstance(found, list):
+                ghosts.append([np.empty(each[1], each[3]) for each in found])
+                continue
+            ghost = np.empty(found[1], found[3])
             ghosts.append(ghost if offsets is None else (ghost, offsets))
         spec, stacked = self._puts.spec, self._stacked
         self._puts.check_sizes(prepare_put(ghosts, spec, stacked=stacked), stacked)
@@ -265,6 +273,16 @@ def some_on_device(leaves: list[Any], spec: Spec, *, pairs: bool) -> bool:
         if is_on_device(_sample(leaf, field, pairs=pairs)):
             return True
     return False
+
+
+class _Arrays(list[Any]):
+    """Arrays on a device, one an example, that are a ragged leaf."""
+
+
+def _offsets_of(places: list[tuple[Any, ...]]) -> np.ndarray[Any, Any]:
+    """Return the offsets of examples whose rows lie at these places."""
+    lengths = [shape[0] if shape else 0 for _, shape, *_ in places]
+    return np.cumsum([0, *lengths], dtype=np.int64)
 
 
 def _what(stacked: bool) -> str:
@@ -295,13 +313,15 @@ def _take_apart(leaf: Any, name: str) -> tuple[Any, Any]:
     """
     parts = split(leaf, name)
     if isinstance(parts, list):
-        if any(map(is_on_device, parts)):
+        on_device = sum(map(is_on_device, parts))
+        if not on_device:
+            return leaf, None
+        if on_device < len(parts):
             raise SpecError(
-                f"`{name}` is a list of arrays on {place(parts[0])}; give them as "
-                "`echobuf.Ragged(values, offsets)` with offsets on the host, or put "
-                "them one by one."
+                f"`{name}` has {on_device} arrays on a device and "
+                f"{len(parts) - on_device} on the host; put them one by one."
             )
-        return leaf, None
+        return _Arrays(parts), None
     if parts is None:
         if is_on_device(leaf):
             raise SpecError(
