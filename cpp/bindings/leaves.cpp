@@ -261,6 +261,9 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
     const auto count = note_rows(*placed, index, leaf);
     if (!count) return false;
     source.rows = *count;
+    // For checks alone: each array has an address of its own.
+    for (const PlacedLeaves::Array& array : placed->leaves[index])
+      if (array.view.data != nullptr) source.data = array.view.data;
   } else {
     const auto array = form == Form::kYielded && leaf.foreign
                            ? view_of_foreign(values, leaf)
