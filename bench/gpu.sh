@@ -56,7 +56,7 @@ smokes=(draw chain graph torch jax)
 tests=(ragged transforms order streams graphs torch current errors processes jax experiments memory)
 alone=" memory " # tests beside which nothing else uses the device
 benchmarks=(draw_images draw_augmented draw_pages draw_small draw_ragged host_time upload training resnet
-  host_echoing replay_peers)
+  host_echoing replay_peers put_device)
 for_benchmarks=150 # seconds that tests leave them
 
 usage() {

@@ -82,6 +82,9 @@ class Tensor:
     def is_neg(self):
         return False
 
+    def is_contiguous(self):
+        return self.array.flags.c_contiguous
+
     def data_ptr(self):
         return self.array.data.ptr
 

@@ -2,6 +2,7 @@
 // draw is what the host takes for it.
 #include <atomic>
 #include <cstdlib>
+#include <string>
 
 #include "echobuf/cuda/api.hpp"
 
@@ -11,20 +12,26 @@ namespace {
 
 std::atomic<std::uintptr_t> handles{0x1000};
 std::atomic<std::uint64_t> calls{0};
+int primary;  // its address is the handle of the context
+thread_local bool named = false;
+std::string names;
 
-Result done() {
+/// `name`: of the function that calls it.
+Result done(const char* name = __builtin_FUNCTION()) {
   calls.fetch_add(1, std::memory_order_relaxed);
+  if (named) names.append(name).append(" ");
   return kSuccess;
 }
 
-Result make(void** handle) {
+Result make(void** handle, const char* name = __builtin_FUNCTION()) {
   *handle = reinterpret_cast<void*>(handles.fetch_add(16));
-  return done();
+  return done(name);
 }
 
-Result allocate(void** memory, std::size_t bytes) {
+Result allocate(void** memory, std::size_t bytes,
+                const char* name = __builtin_FUNCTION()) {
   *memory = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
-  return *memory ? done() : kErrorOutOfMemory;
+  return *memory ? done(name) : kErrorOutOfMemory;
 }
 
 }  // namespace
@@ -33,6 +40,15 @@ extern "C" {
 
 /// How many calls there were so far.
 std::uint64_t null_driver_calls() { return calls.load(); }
+
+/// From now on the calls of this thread, and of no other, are kept by name; or none.
+void null_driver_name_calls(int on) {
+  if (on != 0) names.clear();
+  named = on != 0;
+}
+
+/// The names of the calls that were kept last, each followed by a space.
+const char* null_driver_names() { return names.c_str(); }
 
 Result cuInit(unsigned) { return done(); }
 Result cuDriverGetVersion(int* version) { return *version = 13000, done(); }
@@ -44,12 +60,13 @@ Result cuDeviceGetAttribute(int* value, int attribute, Device) {
   *value = attribute == kAttributeMultiprocessors ? 132 : 9;
   return done();
 }
-Result cuDevicePrimaryCtxRetain(Context* context, Device) { return make(context); }
-Result cuDevicePrimaryCtxRelease_v2(Device) { return done(); }
-Result cuCtxGetCurrent(Context* context) {
-  *context = nullptr;
+Result cuDevicePrimaryCtxRetain(Context* context, Device) {
+  *context = &primary;
   return done();
 }
+Result cuDevicePrimaryCtxRelease_v2(Device) { return done(); }
+// As in a thread that torch or CuPy has used.
+Result cuCtxGetCurrent(Context* context) { return *context = &primary, done(); }
 Result cuCtxPushCurrent_v2(Context) { return done(); }
 Result cuCtxPopCurrent_v2(Context*) { return done(); }
 Result cuCtxSynchronize() { return done(); }

@@ -13,6 +13,7 @@ from echobuf.cli.bench.report import write_json
 from echobuf.cli.bench.rounds import paired_ratio
 from echobuf.cli.environment import environment
 from place import Place
+from table import reached
 
 _PACKAGES = (
     "data-echoing",
@@ -36,6 +37,8 @@ def write(
     """Print the table, and write the figures and, with matplotlib, the picture."""
     results = {name: row(answer, answers) for name, answer in answers.items()}
     _print(question, place, results)
+    if not place.simulated:
+        print(f"reached: {reached(question.name, results)}")
     # A run on the simulated driver is no measurement; it must not look like one.
     suffix = ".simulated" if place.simulated else ""
     content = {

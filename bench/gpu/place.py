@@ -87,6 +87,10 @@ class Place:
             there[start : start + step].set(array[start : start + step])
         return there
 
+    def tensor(self, array: Any) -> Any:
+        """Return a copy on the device of an array on the host, as a tensor of torch."""
+        return self.torch.from_dlpack(self.resident(array))
+
     def to_host(self, leaf: Any) -> Any:
         """Return a copy on the host of a leaf of a batch; untimed."""
         self.sync()
@@ -197,6 +201,10 @@ class Simulated(Place):
 
     def resident(self, array: Any) -> Any:
         return np.array(array)
+
+    def tensor(self, array: Any) -> Any:
+        """Return an array that only the simulated device can read."""
+        return self._simulation.array(array)
 
     def to_host(self, leaf: Any) -> Any:
         return np.array(leaf)

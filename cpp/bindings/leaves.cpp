@@ -130,6 +130,18 @@ void Leaves::take_foreign(const std::vector<std::optional<std::string>>& names) 
     if (names[i]) leaves_[i].foreign = dlpack_type(*names[i]);
 }
 
+PlacedLeaves::Array::Array(const py::tuple& parts)
+    : shape(parts[1].cast<std::vector<py::ssize_t>>()), dtype(parts[3]) {
+  if (!parts[2].is_none()) strides = parts[2].cast<std::vector<py::ssize_t>>();
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): it is one of the device
+  view = {reinterpret_cast<const std::byte*>(parts[0].cast<std::uintptr_t>()),
+          static_cast<py::ssize_t>(shape.size()),
+          shape.data(),
+          parts[2].is_none() ? nullptr : strides.data(),
+          1,
+          parts[4].cast<py::ssize_t>()};
+}
+
 PlacedLeaves::PlacedLeaves(const py::list& placed)
     : leaves(placed.size()), places(placed.size()) {
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -137,41 +149,52 @@ PlacedLeaves::PlacedLeaves(const py::list& placed)
     places[i].on_device = !item.is_none();
     some_on_host = some_on_host || item.is_none();
     if (item.is_none()) continue;
-    const auto parts = item.cast<py::tuple>();
-    Leaf& leaf = leaves[i];
-    leaf.shape = parts[1].cast<std::vector<py::ssize_t>>();
-    if (!parts[2].is_none()) leaf.strides = parts[2].cast<std::vector<py::ssize_t>>();
-    leaf.dtype = parts[3];
-    const auto bytes = parts[4].cast<py::ssize_t>();
-    places[i].items.item = static_cast<std::uint64_t>(bytes);
-    leaf.view = {reinterpret_cast<const std::byte*>(parts[0].cast<std::uintptr_t>()),
-                 static_cast<py::ssize_t>(leaf.shape.size()),
-                 leaf.shape.data(),
-                 parts[2].is_none() ? nullptr : leaf.strides.data(),
-                 1,
-                 bytes};
+    if (PyTuple_Check(item.ptr())) {
+      leaves[i].emplace_back(item.cast<py::tuple>());
+      continue;
+    }
+    leaves[i].reserve(py::len(item));  // views point into it
+    for (const py::handle& array : item.cast<py::list>())
+      leaves[i].emplace_back(array.cast<py::tuple>());
   }
 }
 
 namespace {
 
-/// Returns the view of a leaf on the device, if its dtype is that of the spec.
-std::optional<ArrayView> view_of_placed(const PlacedLeaves& placed, std::size_t index,
+/// Returns the view of an array on the device, if its dtype is that of the spec.
+std::optional<ArrayView> view_of_placed(const PlacedLeaves::Array& array,
                                         const Leaf& leaf) {
-  const py::object& dtype = placed.leaves[index].dtype;
-  if (dtype && !dtype.is_none() && dtype.ptr() != leaf.dtype.ptr() &&
-      !py::detail::npy_api::get().PyArray_EquivTypes_(dtype.ptr(), leaf.dtype.ptr()))
-    return std::nullopt;
-  if (placed.leaves[index].view.item_bytes != leaf.dtype.itemsize())
-    return std::nullopt;
-  return placed.leaves[index].view;
+  const bool is_same = array.dtype.ptr() == leaf.dtype.ptr() ||
+                       py::detail::npy_api::get().PyArray_EquivTypes_(array.dtype.ptr(),
+                                                                      leaf.dtype.ptr());
+  if (!is_same || array.view.item_bytes != leaf.dtype.itemsize()) return std::nullopt;
+  return array.view;
 }
 
-/// Notes the axes from `axis` on.
-void note_axes(cuda::PutLeaf& place, const ArrayView& view, py::ssize_t axis) {
+/// The items of a view from axis `axis` on.
+cuda::FieldItems items_of(const ArrayView& view, py::ssize_t axis) {
+  cuda::FieldItems items{static_cast<std::uint64_t>(view.item_bytes), {}};
   for (; axis < view.ndim; ++axis)
-    place.items.axes.push_back(
+    items.axes.push_back(
         {static_cast<std::uint64_t>(view.shape[axis]), view.stride(axis)});
+  return items;
+}
+
+/// Notes where the rows of a leaf lie. Returns how many they are; none where an array
+/// does not fit.
+std::optional<std::uint64_t> note_rows(PlacedLeaves& placed, std::size_t index,
+                                       const Leaf& leaf) {
+  std::uint64_t rows = 0;
+  for (const PlacedLeaves::Array& array : placed.leaves[index]) {
+    const auto view = view_of_placed(array, leaf);
+    if (!view || view->ndim < 1 || !view->has_shape(1, leaf.shape, 1))
+      return std::nullopt;
+    placed.places[index].rows.push_back({rows,
+                                         reinterpret_cast<std::uint64_t>(view->data),
+                                         view->stride(0), items_of(*view, 1)});
+    rows += static_cast<std::uint64_t>(view->shape[0]);
+  }
+  return rows;
 }
 
 }  // namespace
@@ -195,13 +218,13 @@ std::size_t Leaves::bind(PyObject* const* arrays, Form form, bool stacked,
     if (!on_device && !foreign && !stacked &&
         bind_number(leaf, item, leaves_.size(), sources))
       continue;
-    const auto array = on_device ? view_of_placed(*placed, i, leaf)
+    const auto array = on_device ? view_of_placed(placed->leaves[i].at(0), leaf)
                        : foreign ? view_of_foreign(item, leaf)
                                  : view_of(item, leaf, sources);
     if (!array || array->ndim < rest) return i;
     if (!array->has_shape(rest, leaf.shape, in_batches_ ? 1 : 0)) return i;
     if (on_device)
-      note_axes(placed->places[i], *array, rows_axis);
+      placed->places[i].items = items_of(*array, rows_axis);
     else if (!array->contiguous_from(rows_axis))
       return i;
     const auto n = stacked ? static_cast<std::uint64_t>(array->shape[0]) : 1;
@@ -233,22 +256,26 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
     values = PyTuple_GET_ITEM(item.ptr(), 0);
     ends = PyTuple_GET_ITEM(item.ptr(), 1);
   }
-  const auto array = on_device ? view_of_placed(*placed, index, leaf)
-                     : form == Form::kYielded && leaf.foreign
-                         ? view_of_foreign(values, leaf)
-                         : view_of(values, leaf, sources);
-  if (!array || array->ndim < 1 || !array->has_shape(1, leaf.shape, 1)) return false;
+  SourceLeaf source{nullptr, 0};
   if (on_device) {
-    note_axes(placed->places[index], *array, 1);
-    placed->places[index].row_step = array->stride(0);
-  } else if (!array->contiguous_from(0)) {
-    return false;
+    const auto count = note_rows(*placed, index, leaf);
+    if (!count) return false;
+    source.rows = *count;
+    // For checks alone: each array has an address of its own.
+    for (const PlacedLeaves::Array& array : placed->leaves[index])
+      if (array.view.data != nullptr) source.data = array.view.data;
+  } else {
+    const auto array = form == Form::kYielded && leaf.foreign
+                           ? view_of_foreign(values, leaf)
+                           : view_of(values, leaf, sources);
+    if (!array || array->ndim < 1 || !array->has_shape(1, leaf.shape, 1)) return false;
+    if (!array->contiguous_from(0)) return false;
+    source.data = array->data;
+    source.rows = static_cast<std::uint64_t>(array->shape[0]);
   }
-  SourceLeaf source{array->data, 0};
   source.most_rows = most_rows_;
-  const auto rows = static_cast<std::uint64_t>(array->shape[0]);
+  const std::uint64_t rows = source.rows;
   sources.n = 1;
-  source.rows = rows;
   if (in_batches_ || stacked) {
     static const Leaf kOffsets = [] {
       Leaf offsets{py::dtype::of<std::int64_t>(), {0}, sizeof(std::int64_t)};

@@ -63,17 +63,19 @@ struct Sources {
 /// The leaves of a put that lie on a device.
 struct PlacedLeaves {
   /// `placed`: for each leaf None, if it lies on the host, or a tuple of its address,
-  /// shape, strides in bytes or None, dtype or None if that was looked at, and the
-  /// bytes of an item.
+  /// shape, strides in bytes or None, dtype, and the bytes of an item. Of a leaf of any
+  /// number of rows it may be a list of such, one an example.
   explicit PlacedLeaves(const py::list& placed);
 
-  struct Leaf {
-    ArrayView view;
+  struct Array {
+    explicit Array(const py::tuple& parts);
+
     std::vector<py::ssize_t> shape;
     std::vector<py::ssize_t> strides;
     py::object dtype;
+    ArrayView view;
   };
-  std::vector<Leaf> leaves;
+  std::vector<std::vector<Array>> leaves;
   std::vector<cuda::PutLeaf> places;  // the first half; bind() adds the rest
   bool some_on_host = false;
 };

@@ -72,6 +72,7 @@ void register_device(py::module_& m) {
           .def("notice_loss", &DeviceBuffer::notice_loss)
           .def("error", &DeviceBuffer::error)
           .def_static("staging_bytes", &echobuf::cuda::DeviceBackend::staging_bytes)
+          .def_static("host_bytes", &echobuf::cuda::DeviceBackend::host_bytes)
           .def_static("needs", &needs_of);
   echobuf::python::register_direct<DeviceBuffer>(buffer);
 }

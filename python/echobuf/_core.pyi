@@ -331,7 +331,7 @@ class DeviceBuffer(_Bound):
     def put_on_device(
         self,
         arrays: list[Any],
-        placed: list[tuple[Any, ...] | None],
+        placed: list[Any],
         stacked: bool,
         timeout_s: float | None,
         version: Versions | None,
@@ -369,6 +369,9 @@ class DeviceBuffer(_Bound):
     def needs(options: BufferOptions, /) -> tuple[int, int, int, int, int]: ...
     @staticmethod
     def staging_bytes(options: BufferOptions, /) -> int: ...
+    @staticmethod
+    def host_bytes(options: BufferOptions, /) -> int:
+        """Of pinned memory, and of the ring."""
 
 def exit_when_readable(fds: list[int], code: int, /) -> None: ...
 

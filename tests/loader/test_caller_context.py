@@ -243,3 +243,26 @@ def test_what_upstream_sets_in_place_stays_on_its_thread():
     with decimal.localcontext() as mine:
         assert values(echobuf.EchoLoader(Seen(look, 1), **KWARGS)) == {5}
         assert mine.prec == 28
+
+
+def test_upstream_works_on_torchs_current_device_and_stream(monkeypatch):
+    cuda = torch().cuda
+    entered = []
+
+    @contextmanager
+    def enter(what):
+        entered.append(what)
+        yield
+
+    for name, value in (
+        ("is_initialized", True),
+        ("current_device", 1),
+        ("current_stream", "a stream"),
+        ("default_stream", "the default stream"),
+    ):
+        monkeypatch.setattr(cuda, name, lambda value=value: value)
+    monkeypatch.setattr(cuda, "device", enter)
+    monkeypatch.setattr(cuda, "stream", enter)
+    loader = echobuf.EchoLoader([np.zeros(3)] * 8, **KWARGS)
+    assert len([*loader]) == 2
+    assert entered == [1, "a stream"]

@@ -234,11 +234,13 @@ def test_padded_batches_come_as_from_the_host(on, kind):
     assert count_same(loader, echobuf.EchoLoader(ours, **kwargs)) > 20
 
 
-def test_offsets_on_the_device_are_refused(on):
+@pytest.mark.parametrize("of_values", [True, False])
+def test_offsets_on_the_device_are_refused(on, of_values):
     rows = [each["image"] for each in sequences()]
 
     def place(leaf):
-        return echobuf.Ragged(on.array(leaf.values), on.array(leaf.offsets))
+        values = on.array(leaf.values) if of_values else leaf.values
+        return echobuf.Ragged(values, on.array(leaf.offsets))
 
     kwargs = {**EXAMPLES, **RAGGED, "batched": True}
     loader = echobuf.EchoLoader(Upstream([{"image": packed(rows)}], place), **kwargs)

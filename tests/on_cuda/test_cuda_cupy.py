@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import itertools
 import sys
 
 import numpy as np
@@ -350,3 +351,13 @@ def test_several_buffers_in_several_threads(cupy, unchanged):
     workers = [Worker(run, seed) for seed in range(4)]
     for seed, worker in enumerate(workers):
         assert worker.result() == expected({**KWARGS, "seed": seed}, 20)
+
+
+def test_upstream_works_on_the_callers_device_and_stream(cupy):
+    with cupy.cuda.Device(1), cupy.cuda.Stream(non_blocking=True):
+        items = [cupy.asarray(np.full(3, number)) for number in range(20)]
+        made = (cupy.asarray(np.full(3, number)) for number in range(20, 40))
+        upstream = itertools.chain(items, made)
+        kwargs = {"batch_size": 4, "window": 8, "factor": 1, "device": "cuda:1"}
+        batches = [batch.get() for batch in echobuf.EchoLoader(upstream, **kwargs)]
+    assert sorted(np.concatenate(batches)[:, 0].tolist()) == [*range(40)]

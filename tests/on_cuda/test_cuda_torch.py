@@ -175,6 +175,22 @@ def test_torchs_stream_counts_for_its_tensors_whatever_cupys_is(torch, cupy):
             assert ids_of(host(out)) == want
 
 
+@pytest.mark.parametrize("kind", [echobuf.EchoBuffer, LoaderBuffer])
+def test_arrays_of_cupys_are_put_on_cupys_stream_whatever_torchs_is(torch, cupy, kind):
+    spec, kwargs = echobuf.Field((3,), np.int64), {"window": 4, "factor": 1}
+    with kind(spec, batch_size=4, device="cuda", **kwargs) as buffer:
+        if kind is LoaderBuffer:
+            use_tensors(buffer, [None])
+        other = torch.cuda.new_stream(DEVICE)
+        with torch.cuda.stream(other):
+            for number in range(4):
+                array = cupy.asarray(np.full(3, number))  # on the default stream
+                buffer.put(array, timeout=WAIT_S)
+        buffer.close()
+        batch = buffer.next_batch(timeout=WAIT_S)
+        assert sorted(batch.get()[:, 0].tolist()) == [0, 1, 2, 3]
+
+
 def test_out_takes_cupys_arrays_where_batches_are_tensors(torch, cupy):
     out = tensors(torch)
     out["id"] = cupy.empty((2 * KWARGS["batch_size"],), np.int64)[::2]

@@ -22,6 +22,7 @@ SCRIPTS = (
     "resnet",
     "host_echoing",
     "replay_peers",
+    "put_device",
 )
 
 
@@ -78,6 +79,14 @@ def test_candidates_lack_nothing(name, load):
     for question in load(name).QUESTIONS:
         lacking = [c.name for c in question.candidates if inspect.isabstract(c.make)]
         assert lacking == []
+
+
+def test_aims_that_no_gpu_has_tried_are_those_of_the_questions(load):
+    table = load("table")
+    aims = {q.name: q.aim for n in SCRIPTS for q in load(n).QUESTIONS}
+    for name, (aim, command) in table.NOT_MEASURED.items():
+        assert aims[name] == aim
+        assert (BENCH.parent / command.removeprefix("python ")).is_file()
 
 
 def test_gpu_sh_runs_every_script():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -13,14 +12,7 @@ from echobuf import _core
 from echobuf._engine.arrays import prepare_put, read_leaf
 from echobuf._engine.ragged_forms import RaggedLeaf, split
 from echobuf._engine.versions import Versions
-from echobuf.device_arrays import (
-    DeviceArray,
-    is_cupys,
-    is_on_device,
-    is_tensor,
-    place,
-    read,
-)
+from echobuf.device_arrays import is_cupys, is_on_device, is_tensor, place, read
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field, is_ragged
 from echobuf.spec import Spec
@@ -60,6 +52,17 @@ class DevicePuts:
         self.stream_of = stream_of
         self.spec = spec
         self.check_sizes = check_sizes
+        whole = bool(spec.batch_axis)
+        # Of each leaf, where examples are stacked and where not: its name, and if it
+        # is put with offsets.
+        self.names = {
+            stacked: [_what(stacked) + path for path in spec.paths]
+            for stacked in (False, True)
+        }
+        self.pairs = {
+            stacked: [is_ragged(f) and (stacked or whole) for f in spec.fields]
+            for stacked in (False, True)
+        }
         # What must live until the copies below a position are done.
         self._kept: deque[tuple[int, list[Any]]] = deque()
 
@@ -67,9 +70,11 @@ class DevicePuts:
         """Let go of arrays whose copies are done."""
         if self._kept:
             arrived = self.core.arrived()
-            with contextlib.suppress(IndexError):  # another thread is as far
+            try:
                 while self._kept[0][0] <= arrived:
                     self._kept.popleft()
+            except IndexError:  # another thread is as far
+                return
 
     def keep(self, end: int, owners: list[Any]) -> None:
         """Keep arrays until the copies of the records below `end` are done."""
@@ -98,49 +103,56 @@ class DevicePut:
         self._leaves = leaves
         self._stacked = stacked
         self._hosts: list[Any] = []  # leaves on the host; of others None, or offsets
-        self._placed: list[tuple[Any, ...] | None] = []
+        self._placed: list[Any] = []  # places, or None; or lists, one an example
         self._owners: list[Any] = []  # which the put keeps
         self._done = 0
         self._given = stream
         self._stream: int | None = None  # of the copy
         self._others: list[int] = []
+        self._joined: list[type] = []  # types of arrays whose streams are known
+        self._torchs: Any = None  # torch's stream, where tensors need it
         if stream is not None:
             self._stream = puts.stream_of([], stream)
-        for leaf, field, path in zip(
-            leaves, puts.spec.fields, puts.spec.paths, strict=True
+        for leaf, name, pair in zip(
+            leaves, puts.names[stacked], puts.pairs[stacked], strict=True
         ):
-            self._find(leaf, field, self._what + path)
+            array, offsets = _take_apart(leaf, name) if pair else (leaf, None)
+            if isinstance(array, _Arrays):
+                places = [self._find(each, name) for each in array]
+                self._hosts.append(_offsets_of(places))
+                self._placed.append(places)
+            elif is_on_device(array):
+                self._hosts.append(offsets)
+                self._placed.append(self._find(array, name))
+            else:
+                self._hosts.append(leaf)
+                self._placed.append(None)
 
-    @property
-    def _what(self) -> str:
-        return "batch" if self._stacked else "example"
-
-    def _find(self, leaf: Any, field: Field, name: str) -> None:
-        array, offsets = leaf, None
-        if is_ragged(field) and (self._stacked or self._puts.spec.batch_axis):
-            array, offsets = _take_apart(leaf, name)
-        if not is_on_device(array):
-            self._hosts.append(leaf)
-            self._placed.append(None)
-            return
-        found = read(array, name, self._join(array))
-        if found.ordinal not in (None, self._puts.ordinal):
+    def _find(self, array: Any, name: str) -> tuple[Any, ...]:
+        """Return where an array lies, as the core takes it."""
+        address, shape, strides, dtype, ordinal, valid_on, owner, reused = read(
+            array, name, self._join(array)
+        )
+        if ordinal is not None and ordinal != self._puts.ordinal:
             raise SpecError(
                 f"`{name}` is on {place(array)}, but the buffer is on "
                 f"cuda:{self._puts.ordinal}; copy it there first."
             )
-        if self._given is None and found.stream is not None:
-            self._add(found.stream)
-        if found.reused or self._given is not None:
-            self._owners.append(found.owner)
+        if valid_on is not None:
+            self._add(valid_on)
+        if reused or self._given is not None:
+            self._owners.append(owner)
         elif hasattr(array, "record_stream"):  # memory of another stream's, perhaps
-            array.record_stream(_torch_stream(self._puts.ordinal))
-        self._hosts.append(offsets)
-        self._placed.append(_described(found))
+            if self._torchs is None:
+                self._torchs = _torch_stream(self._puts.ordinal)
+            array.record_stream(self._torchs)
+        return address, shape, strides, dtype, dtype.itemsize
 
     def _join(self, array: Any) -> int:
         """Return the stream of the copy, which comes behind that of an array."""
-        if self._given is None:
+        kind = type(array)
+        if self._given is None and kind not in self._joined:
+            self._joined.append(kind)
             own = self._puts.stream_of([array], None)
             if self._stream is None or is_tensor(array) or is_cupys(array):
                 self._add(own)
@@ -215,13 +227,15 @@ class DevicePut:
         """
         spec = self._puts.spec
         whole = bool(spec.batch_axis)
-        for index, (field, path) in enumerate(
-            zip(spec.fields, spec.paths, strict=True)
-        ):
+        names = self._puts.names[self._stacked]
+        for index, (field, name) in enumerate(zip(spec.fields, names, strict=True)):
             if self._placed[index] is None:
-                name, leaf = self._what + path, self._leaves[index]
                 self._hosts[index] = read_leaf(
-                    leaf, field, name, stacked=self._stacked, whole=whole
+                    self._leaves[index],
+                    field,
+                    name,
+                    stacked=self._stacked,
+                    whole=whole,
                 )
 
     def _refuse(self) -> None:
@@ -233,13 +247,17 @@ class DevicePut:
             if found is None:
                 ghosts.append(leaf)
                 continue
-            ghost = np.empty(found[1], found[3])  # untouched: no page of it is taken
+            # Untouched: no page of them is taken.
+            if isinstance(found, list):
+                ghosts.append([np.empty(each[1], each[3]) for each in found])
+                continue
+            ghost = np.empty(found[1], found[3])
             ghosts.append(ghost if offsets is None else (ghost, offsets))
         spec, stacked = self._puts.spec, self._stacked
         self._puts.check_sizes(prepare_put(ghosts, spec, stacked=stacked), stacked)
         raise SpecError(
-            f"`{self._what}` has offsets that leave out rows on the device; they must "
-            "begin with 0 and end with the number of rows."
+            f"`{_what(stacked)}` has offsets that leave out rows on the device; they "
+            "must begin with 0 and end with the number of rows."
         )
 
 
@@ -251,10 +269,24 @@ def some_on_device(leaves: list[Any], spec: Spec, *, pairs: bool) -> bool:
         spec: of one example, or of one whole batch.
         pairs: ragged leaves are values and offsets, or lists.
     """
-    return any(
-        is_on_device(_sample(leaf, field, pairs=pairs))
-        for leaf, field in zip(leaves, spec.fields, strict=True)
-    )
+    for leaf, field in zip(leaves, spec.fields, strict=True):
+        if is_on_device(_sample(leaf, field, pairs=pairs)):
+            return True
+    return False
+
+
+class _Arrays(list[Any]):
+    """Arrays on a device, one an example, that are a ragged leaf."""
+
+
+def _offsets_of(places: list[tuple[Any, ...]]) -> np.ndarray[Any, Any]:
+    """Return the offsets of examples whose rows lie at these places."""
+    lengths = [shape[0] if shape else 0 for _, shape, *_ in places]
+    return np.cumsum([0, *lengths], dtype=np.int64)
+
+
+def _what(stacked: bool) -> str:
+    return "batch" if stacked else "example"
 
 
 def _sample(leaf: Any, field: Field, *, pairs: bool) -> Any:
@@ -273,17 +305,6 @@ def _torch_stream(ordinal: int) -> Any:
     return torch.cuda.current_stream(ordinal)
 
 
-def _described(found: DeviceArray) -> tuple[Any, ...]:
-    """Return a leaf as the core takes it."""
-    return (
-        found.address,
-        found.shape,
-        found.strides,
-        found.dtype,
-        found.dtype.itemsize,
-    )
-
-
 def _take_apart(leaf: Any, name: str) -> tuple[Any, Any]:
     """Return the values and offsets of many arrays; a leaf on the host, and None.
 
@@ -292,13 +313,15 @@ def _take_apart(leaf: Any, name: str) -> tuple[Any, Any]:
     """
     parts = split(leaf, name)
     if isinstance(parts, list):
-        if any(map(is_on_device, parts)):
+        on_device = sum(map(is_on_device, parts))
+        if not on_device:
+            return leaf, None
+        if on_device < len(parts):
             raise SpecError(
-                f"`{name}` is a list of arrays on {place(parts[0])}; give them as "
-                "`echobuf.Ragged(values, offsets)` with offsets on the host, or put "
-                "them one by one."
+                f"`{name}` has {on_device} arrays on a device and "
+                f"{len(parts) - on_device} on the host; put them one by one."
             )
-        return leaf, None
+        return _Arrays(parts), None
     if parts is None:
         if is_on_device(leaf):
             raise SpecError(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from echobuf._engine.ragged_forms import Array, bytes_as_array, is_nested, split
+from echobuf.device_arrays import is_on_device, place
 from echobuf.errors import SpecError
 from echobuf.field import Field, check_dtype
 from echobuf.ragged import Packed, Padded, Ragged
@@ -101,6 +102,11 @@ def _as_offsets(pair: tuple[Any, Any], name: str) -> Array:
         raise SpecError(
             f"`{name}.offsets` is a list; it must be an array of int64. Make it one: "
             "`np.asarray(offsets, np.int64)`."
+        )
+    if is_on_device(pair[1]):
+        raise SpecError(
+            f"`{name}` has its offsets on {place(pair[1])}, and the host must know the "
+            "lengths; give them as a NumPy array."
         )
     offsets = as_array(pair[1], f"{name}.offsets")
     if offsets.dtype != np.int64:

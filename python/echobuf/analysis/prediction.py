@@ -162,7 +162,7 @@ def buffer_memory(
         return Memory(0, own_bytes(core_options.needs()))
     return Memory(
         own_bytes(_core.DeviceBuffer.needs(core_options)),
-        _core.DeviceBuffer.staging_bytes(core_options),
+        _core.DeviceBuffer.host_bytes(core_options),
     )
 
 

@@ -28,6 +28,13 @@ _BUSY = 0.5  # load average over the number of processors
 _WIDE = 0.2  # largest difference between quarters of the run, relative to the mean
 
 
+_ON_DEVICE = (
+    "Items of upstream lie on a device: the time of each is that until the device has "
+    "made it. A step on the same device shares the device with upstream, and both "
+    "together take up to the sum of their times."
+)
+
+
 class Run:
     """The phases of one analysis, in order."""
 
@@ -65,6 +72,8 @@ class Run:
                 "The step changes its batch in place: alone, each call was given a "
                 "copy, made apart."
             )
+        if source.on_device:
+            self._notes.append(_ON_DEVICE)
         self._notes += _spread_notes("upstream", self._second or self._first)
         self._notes += _spread_notes("the step", self._step_s)
         length, size = source.length(self._counted), source.batch_size
@@ -94,8 +103,8 @@ class Run:
         )
 
     def _parts(self) -> LoaderParts | None:
-        if self._source.parts is None:
-            return None
+        if self._source.parts is None or self._source.on_device:
+            return None  # worker processes cannot make what lies on a device
         self._restore_random()
         phase = self._budget.begin("parts of the DataLoader")
         loader, examples_in = self._source.parts

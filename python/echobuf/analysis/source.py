@@ -18,9 +18,10 @@ from echobuf import nodes
 from echobuf._engine.carry import count_examples, find_carrier
 from echobuf.analysis.loaders import SourceArguments, WorkerBatches
 from echobuf.analysis.ragged_lengths import LengthReader, RaggedLengths, rows_of_batches
+from echobuf.device_arrays import is_on_device
 from echobuf.errors import OptionError, UpstreamError, describe
 from echobuf.loader import EchoLoader
-from echobuf.loader.items import check_example, infer_batch
+from echobuf.loader.items import check_example, infer_batch, refuse_on_device
 from echobuf.loader.lengths import count_units
 from echobuf.loader.loader import internals_of
 from echobuf.loader.look_ahead import copy_leaf
@@ -68,6 +69,7 @@ class Source:
         self.item = 0  # examples of the first item; 0 before that
         self.kept: list[Any] = []  # the first items, enough of them for a batch
         self.spec: Any = None  # pytree of `Field`s of one example
+        self.on_device = False  # True where items have leaves on a device
         self._kind = EchoLoader
         self._of_loader = batch_size
         # Rows of a batch, where its number of examples follows from their rows; else 0.
@@ -164,6 +166,9 @@ class Source:
 
     def _take_first(self, item: Any) -> None:
         nodes.learn(item)
+        self.on_device = any(map(is_on_device, flatten(item)[0]))
+        if self.arguments.device == "cpu":
+            refuse_on_device(item, "batch" if self.batched else "example")
         self._kind = self.arguments.kind or _loader_for(item)
         self.item = self.examples_in(item)
         if not self._ragged:  # else more than one item says it

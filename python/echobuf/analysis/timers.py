@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from echobuf.analysis import timing
+from echobuf.analysis.device_work import ItemsInTurn, waits_for
 from echobuf.analysis.source import Source, failed, raised_at
 from echobuf.analysis.step import Step
 from echobuf.analysis.timing import Phase, Timings
@@ -128,10 +129,10 @@ class UpstreamTimer:
 
         def work(watched: WatchedItems) -> None:
             begin = timing.now()
-            rest = source.begin() if items is None else items
+            rest = ItemsInTurn(source.begin() if items is None else items)
             while not watched.stopped:
                 try:
-                    item = next(rest, _END)
+                    item = rest.next(_END)
                 except (Exception, SystemExit) as error:
                     raise failed(done.items, error) from error
                 seconds = timing.now() - begin
@@ -149,6 +150,7 @@ class UpstreamTimer:
                 else:
                     timings.add(seconds, examples)
                 if is_over(done):
+                    rest.finish()  # or it would slow down what is timed next
                     return
                 del item
                 begin = timing.now()
@@ -229,9 +231,11 @@ class OverlapTimer:
                     for one in head:
                         self._add(*one)
                 break
+            late_s = self._wait_for(batch)
             self._step.wait(self._step.run(batch))
             now, stats = timing.now(), loader.stats()
-            one = (now - end, stats.next_wait_s - before_s, stats.served - served)
+            waited_s = stats.next_wait_s - before_s + late_s
+            one = (now - end, waited_s, stats.served - served)
             end, before_s, served = now, stats.next_wait_s, stats.served
             steps += 1
             if steps > skipped:
@@ -240,6 +244,15 @@ class OverlapTimer:
                 head.append(one)
         self.served += served
         return steps
+
+    def _wait_for(self, batch: Any) -> float:
+        """Wait for upstream's work on a device; return the seconds."""
+        if not self._source.on_device:
+            return 0.0
+        begin = timing.now()
+        for wait in waits_for(batch):
+            wait()
+        return timing.now() - begin
 
     def _add(self, seconds: float, waited_s: float, examples: int) -> None:
         self.timings.add(seconds, examples)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from echobuf.device_arrays import is_cupys, is_tensor
+from echobuf.device_arrays import cupy_stream, is_cupys, is_tensor
 from echobuf.device_views import ghost
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field
@@ -134,6 +134,12 @@ class Arrays(ABC):
     def stream_of(self, leaves: list[Any], stream: Any) -> int:
         """Return the handle of `stream`; if it is None, of that of these leaves."""
         return self.current(leaves) if stream is None else self.stream(stream)
+
+    def stream_of_put(self, leaves: list[Any], stream: Any) -> int:
+        """As `stream_of`, for leaves that are read: of CuPy's arrays it is CuPy's."""
+        if stream is None and any(map(is_cupys, leaves)):
+            return cupy_stream(self._ordinal)
+        return self.stream_of(leaves, stream)
 
     def out(self, leaves: list[Any], stream: Any) -> tuple[list[Any], list[int], int]:
         """Return arrays to draw into: the caller's, or others that are copied to them.

@@ -301,7 +301,7 @@ class CudaBackend:
     def stream_of(self, leaves: list[Any], stream: Any) -> int:
         """Return the handle of `stream`; of None, that on which leaves are used."""
         self._check_process()
-        return self._arrays.stream_of(leaves, stream)
+        return self._arrays.stream_of_put(leaves, stream)
 
     def is_capturing(self, stream: Any) -> bool:
         """Return whether `stream`, or the current one, is being captured."""

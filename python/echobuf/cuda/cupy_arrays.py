@@ -13,7 +13,7 @@ import cupy
 from echobuf import _core
 from echobuf.cuda.arrays import DeviceArrays, Shapes, places_of
 from echobuf.cuda.device import OUT_OF_MEMORY, UseStream, device_error, relaxed
-from echobuf.device_arrays import is_cupys, is_tensor
+from echobuf.device_arrays import is_tensor
 from echobuf.errors import OptionError
 from echobuf.spec import Spec
 
@@ -82,14 +82,12 @@ class CupyArrays(DeviceArrays):
     def current(self, leaves: Sequence[Any] = ()) -> int:
         """Return the handle of torch's current stream if a leaf is a tensor, or CuPy's.
 
-        Without leaves of either it is torch's, too, where CuPy's is a default stream
-        and torch's is not.
+        Without leaves it is torch's, too, where CuPy's is a default stream and torch's
+        is not.
         """
         if any(map(is_tensor, leaves)):
             return torch_stream(self._ordinal) or 0
-        current = cupy_stream(self._ordinal)
-        if any(map(is_cupys, leaves)):
-            return current
+        current = int(cupy.cuda.get_current_stream(self._ordinal).ptr)
         if current in _DEFAULT_STREAMS:
             other = torch_stream(self._ordinal)
             if other is not None and other not in _DEFAULT_STREAMS:
@@ -147,11 +145,6 @@ def _no_array_in_graph() -> OptionError:
         "would write into an array whose memory may be another's by then. Give "
         "contiguous arrays that live as long as the graph."
     )
-
-
-def cupy_stream(ordinal: int) -> int:
-    """Return the handle of CuPy's current stream."""
-    return int(cupy.cuda.get_current_stream(ordinal).ptr)
 
 
 def caller_stream() -> list[UseStream]:

@@ -11,7 +11,6 @@ import torch
 from echobuf import _core
 from echobuf.cuda.arrays import DeviceArrays, Shapes
 from echobuf.cuda.device import device_error, relaxed
-from echobuf.device_arrays import is_cupys
 from echobuf.errors import DeviceError
 from echobuf.spec import Spec
 
@@ -55,11 +54,7 @@ class TorchArrays(DeviceArrays):
         ]
 
     def current(self, leaves: Sequence[Any] = ()) -> int:
-        """Return the handle of torch's current stream; CuPy's, if a leaf is its."""
-        if any(map(is_cupys, leaves)):
-            from echobuf.cuda.cupy_arrays import cupy_stream
-
-            return cupy_stream(self._ordinal)
+        """Return the handle of torch's current stream."""
         return int(torch.cuda.current_stream(self._device).cuda_stream)
 
     def empty(

@@ -109,6 +109,12 @@ struct DeviceBackend {
     return size.slots * record.stride() + size_product(size.units, measure.size.unit);
   }
 
+  /// Of all host memory, without tables of rows and what draws take.
+  static std::size_t host_bytes(const BufferOptions& options) {
+    return staging_bytes(options) +
+           echobuf::Ring::bytes(capacity(options), options.lengths.any());
+  }
+
   /// What is known of the rows beside that.
   void describe(BufferStats& stats) {
     if (const RowsTable* const table = store.table())

@@ -181,6 +181,7 @@ class DevicePuts {
       const SourceLeaf& leaf = put_.leaves[field.field];
       const PutLeaf& place = put_.places[field.field];
       const std::uint64_t bytes = count * field.row_bytes;
+      if (bytes == 0) return;
       const Address payload = puts_.window_.payload;
       if (!place.on_device) {
         puts_.staging_.stage(
@@ -191,11 +192,12 @@ class DevicePuts {
             });
         return;
       }
-      FieldItems items = place.items;
-      items.axes.insert(items.axes.begin(), {count, place.row_step});
-      const auto skipped = static_cast<std::int64_t>(first) * place.row_step;
-      launch.add(reinterpret_cast<Address>(leaf.data) + static_cast<Address>(skipped),
-                 0, payload + to, bytes, items);
+      const PutRows& rows = place.rows_at(first);
+      FieldItems items = rows.items;
+      items.axes.insert(items.axes.begin(), {count, rows.step});
+      const auto skipped = static_cast<std::int64_t>(first - rows.first) * rows.step;
+      launch.add(rows.from + static_cast<Address>(skipped), 0, payload + to, bytes,
+                 items);
     }
 
     static Address address(const SourceLeaf& leaf, std::uint64_t example) {

@@ -1,6 +1,7 @@
 // Where the leaves of a put lie that are on the device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -15,11 +16,29 @@ struct FieldItems {
   std::vector<ScatterAxis> axes;
 };
 
+/// Rows that lie in one array, the first of which is row `first` of all in the leaf.
+struct PutRows {
+  std::uint64_t first;
+  std::uint64_t from;  // address of the first
+  std::int64_t step;   // bytes from row to row
+  FieldItems items;    // of a row
+};
+
 /// What a put knows of a leaf beside its SourceLeaf.
 struct PutLeaf {
   bool on_device = false;     // its address is one of the device
-  FieldItems items;           // of an example; of one row, if it has any number of them
-  std::int64_t row_step = 0;  // then: bytes from row to row
+  FieldItems items;           // of an example, if it has no rows
+  std::vector<PutRows> rows;  // else; those of an example are in one array
+
+  /// The array that row `row` is in. Of several that begin there all but the last are
+  /// empty.
+  const PutRows& rows_at(std::uint64_t row) const {
+    return *(std::upper_bound(rows.begin(), rows.end(), row,
+                              [](std::uint64_t at, const PutRows& array) {
+                                return at < array.first;
+                              }) -
+             1);
+  }
 };
 
 }  // namespace echobuf::cuda
