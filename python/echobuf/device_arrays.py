@@ -205,14 +205,13 @@ def _read_tensor(tensor: Any, name: str) -> DeviceArray:
     why = _why_refused(tensor)
     if why is not None:
         raise SpecError(f"`{name}` {why}")
-    try:
-        address = tensor.data_ptr()
-    except RuntimeError as error:  # of subclasses that have no memory
-        raise _unreadable(tensor, name, error) from error
     strides = None
-    if not tensor.is_contiguous():
-        strides = tuple(step * dtype.itemsize for step in tensor.stride())
-    shape, ordinal = tensor.shape, tensor.device.index
+    try:
+        address, shape, ordinal = tensor.data_ptr(), tensor.shape, tensor.device.index
+        if not tensor.is_contiguous():
+            strides = tuple(step * dtype.itemsize for step in tensor.stride())
+    except RuntimeError as error:  # of subclasses without memory, or of many shapes
+        raise _unreadable(tensor, name, error) from error
     return _made((address, shape, strides, dtype, ordinal, None, tensor, False))
 
 
@@ -226,6 +225,8 @@ _of_torchs: dict[Any, np.dtype[Any]] = {}
 def _why_refused(tensor: Any) -> str | None:
     """Return why a tensor is not what its bytes say, and what to give; else None."""
     if tensor.layout != sys.modules["torch"].strided:
+        if getattr(tensor, "is_nested", False):
+            return f"is a nested tensor. {hints.PAD_NESTED}"
         return f"is {tensor.layout}; give `x.to_dense()`."
     if tensor.requires_grad:
         return "requires a gradient, which is not kept; give `x.detach()`."

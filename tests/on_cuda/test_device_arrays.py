@@ -142,6 +142,7 @@ def test_a_dtype_of_torchs_is_the_one_of_ml_dtypes(torch):
     ("attributes", "text"),
     [
         ({"layout": "torch.sparse_coo"}, "is torch.sparse_coo; give `x.to_dense"),
+        ({"layout": "torch.jagged", "is_nested": True}, "is a nested tensor. It is"),
         ({"requires_grad": True}, "requires a gradient, .* give `x.detach"),
         ({"is_conj": lambda: True}, "give `x.resolve_conj"),
         ({"is_neg": lambda: True}, "give `x.resolve_neg"),

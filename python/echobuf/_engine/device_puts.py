@@ -10,7 +10,7 @@ import numpy as np
 
 from echobuf import _core
 from echobuf._engine.arrays import prepare_put, read_leaf
-from echobuf._engine.ragged_forms import RaggedLeaf, split
+from echobuf._engine.ragged_forms import RaggedLeaf, check_offsets_place, split
 from echobuf._engine.versions import Versions
 from echobuf.device_arrays import is_cupys, is_on_device, is_tensor, place, read
 from echobuf.errors import OptionError, SpecError
@@ -332,12 +332,7 @@ def _take_apart(leaf: Any, name: str) -> tuple[Any, Any]:
     values, offsets = parts
     if not is_on_device(values):
         return leaf, None
-    if is_on_device(offsets):
-        raise SpecError(
-            f"`{name}` has its offsets on {place(offsets)}, and the host must know the "
-            "lengths; give them as a NumPy array, which `x.cpu()` or `x.get()` waits "
-            "for."
-        )
+    check_offsets_place(offsets, name)
     found = np.asarray(offsets)
     is_whole = found.dtype.kind in "iu"  # the checks refuse others
     return values, np.ascontiguousarray(found, np.int64 if is_whole else None)
