@@ -27,6 +27,7 @@ _ON_HOST = frozenset(
 
 _NUMPYS = (np.ndarray, np.generic)
 _CUDA = (2, 13)  # DLDeviceType: memory of a device, and managed; 3 is pinned
+_INTERFACE = "__cuda_array_interface__"
 _PLATFORMS = ("cuda", "gpu")  # JAX's names
 
 LEGACY = 1
@@ -75,9 +76,10 @@ def is_on_device(leaf: Any) -> bool:
     try:
         if hasattr(kind, "__dlpack_device__"):
             return _dlpack_device(leaf)[0] in _CUDA
+        has_interface = hasattr(kind, _INTERFACE) or _INTERFACE in _attributes(leaf)
     except Exception:  # of the code of a metaclass
         return False
-    return _interface_of(leaf) is not None
+    return has_interface and _interface_of(leaf) is not None
 
 
 def place(leaf: Any) -> str:
@@ -183,6 +185,15 @@ def _ordinal_of(leaf: Any) -> int | None:
         if isinstance(number, int):
             return number
     return None
+
+
+def _attributes(leaf: Any) -> dict[str, Any]:
+    """Return the attributes of an instance, without running code of its class."""
+    try:
+        own: dict[str, Any] = object.__getattribute__(leaf, "__dict__")
+    except AttributeError:  # it has slots
+        return {}
+    return own
 
 
 def _interface_of(leaf: Any) -> dict[str, Any] | None:

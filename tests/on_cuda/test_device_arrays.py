@@ -50,6 +50,21 @@ class Answers:
         return name
 
 
+class Counts:
+    """An object that counts how often it is asked for what it has not."""
+
+    asked = 0
+
+    def __getattr__(self, name):
+        type(self).asked += 1
+        raise AttributeError(name)
+
+
+def test_no_code_of_an_object_is_run():
+    assert not is_on_device(Counts())
+    assert Counts.asked == 0
+
+
 class Raises:
     """An object that raises whenever it is asked."""
 
