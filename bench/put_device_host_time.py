@@ -88,6 +88,13 @@ def tensor(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return made
 
 
+def cupy_of_the_default_stream() -> Any:
+    """Return a stand-in for the module cupy."""
+    default = SimpleNamespace(ptr=0)
+    cuda = SimpleNamespace(get_current_stream=lambda ordinal: default)
+    return SimpleNamespace(ndarray=LikeCupys, cuda=cuda)
+
+
 KINDS: dict[str, Callable[[tuple[int, ...], np.dtype[Any]], Any]] = {
     "torch": tensor,
     "like CuPy's": LikeCupys,
@@ -153,7 +160,7 @@ def main() -> None:
     import torch
 
     torch.cuda.current_stream = lambda device=None: None  # type: ignore[assignment]
-    sys.modules["cupy"] = SimpleNamespace(ndarray=LikeCupys)  # type: ignore[assignment]
+    sys.modules["cupy"] = cupy_of_the_default_stream()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         library = built(Path(folder))
