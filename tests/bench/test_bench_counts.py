@@ -94,6 +94,14 @@ def test_the_hosts_time_is_measured_without_a_gpu(tmp_path):
         assert int(row["driver_calls"]) - least[stream] in {0, 1}
 
 
+CALLS_OF_A_PUT = (
+    "cuCtxGetCurrent",
+    "cuStreamGetCaptureInfo",
+    "cuLaunchKernel",
+    "cuEventRecord",
+)
+
+
 def test_the_hosts_time_of_a_put_from_the_device_is_measured_without_a_gpu(tmp_path):
     command = [sys.executable, BENCH / "put_device_host_time.py", "--rounds", "2"]
     subprocess.run([*command, "--out", tmp_path], check=True, timeout=120)
@@ -101,9 +109,9 @@ def test_the_hosts_time_of_a_put_from_the_device_is_measured_without_a_gpu(tmp_p
     results = json.loads(text)["results"]
     assert len(results) == 12
     for row in results:
-        calls = row["driver_calls"]
-        assert calls.pop("cuLaunchKernel") == 1
-        assert sum(calls.values()) < 3.5  # and a look at the device now and then
+        # And others now and then, such as a look at the device.
+        for call in CALLS_OF_A_PUT:
+            assert row["driver_calls"][call] == 1
 
 
 def test_the_hosts_time_for_ragged_batches_is_measured_without_a_gpu(tmp_path):
