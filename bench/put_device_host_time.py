@@ -40,6 +40,8 @@ SPECS = {
 }
 COUNTS = (1, 256)
 BATCH, WINDOW = 1024, 8192
+# Between rounds the threads that look for copies that are done come to rest.
+PAUSE_S, COUNTED = 0.002, 4
 PUTS, ROUNDS = 32, 101
 
 
@@ -88,6 +90,13 @@ def tensor(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return made
 
 
+def cupy_of_the_default_stream() -> Any:
+    """Return a stand-in for the module cupy."""
+    default = SimpleNamespace(ptr=0)
+    cuda = SimpleNamespace(get_current_stream=lambda ordinal: default)
+    return SimpleNamespace(ndarray=LikeCupys, cuda=cuda)
+
+
 KINDS: dict[str, Callable[[tuple[int, ...], np.dtype[Any]], Any]] = {
     "torch": tensor,
     "like CuPy's": LikeCupys,
@@ -116,32 +125,35 @@ class Puts:
         finally:
             set_opener(None)
         self._put = self.buffer.put_batch if count > 1 else self.buffer.put
-        for _ in range(2 * WINDOW // count // PUTS):  # slots are used again
-            self.run()
+        for _ in range(2 * WINDOW // count // PUTS):
+            self.run()  # from then on slots are used again
+            self.drain()
 
     def run(self) -> float:
         """Return the seconds of a put."""
         put, example = self._put, self.example
-        time.sleep(0.002)  # for the thread that looks for copies that are done
         start = time.perf_counter()
         for _ in range(PUTS):
             put(example)
-        seconds = (time.perf_counter() - start) / PUTS
+        return (time.perf_counter() - start) / PUTS
+
+    def drain(self) -> None:
+        """Draw what is ready."""
         while self.buffer.ready():
             self.buffer.next_batch(timeout=60)
-        return seconds
 
 
 def named(driver: Any, puts: Puts) -> dict[str, float]:
     """Return the calls of the driver in a put, by name."""
-    driver.null_driver_name_calls(1)
-    for _ in range(PUTS):
-        puts._put(puts.example)  # noqa: SLF001 - a benchmark's own class
-    driver.null_driver_name_calls(0)
-    names = driver.null_driver_names().decode().split()
-    while puts.buffer.ready():
-        puts.buffer.next_batch(timeout=60)
-    return {name: times / PUTS for name, times in Counter(names).items()}
+    counts: Counter[str] = Counter()
+    for _ in range(COUNTED):
+        driver.null_driver_name_calls(1)
+        puts.run()
+        driver.null_driver_name_calls(0)
+        counts.update(driver.null_driver_names().decode().split())
+        puts.drain()
+        time.sleep(PAUSE_S)
+    return {name: times / PUTS / COUNTED for name, times in counts.items()}
 
 
 def main() -> None:
@@ -153,7 +165,7 @@ def main() -> None:
     import torch
 
     torch.cuda.current_stream = lambda device=None: None  # type: ignore[assignment]
-    sys.modules["cupy"] = SimpleNamespace(ndarray=LikeCupys)  # type: ignore[assignment]
+    sys.modules["cupy"] = cupy_of_the_default_stream()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         library = built(Path(folder))
@@ -169,6 +181,8 @@ def main() -> None:
         for _ in range(options.rounds):
             for case, puts in cases.items():
                 seconds[case].append(puts.run())
+                puts.drain()
+            time.sleep(PAUSE_S)
         for (kind, leaves, count), taken in seconds.items():
             rows.append(
                 {
