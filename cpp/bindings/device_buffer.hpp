@@ -94,7 +94,7 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
       return py::make_tuple(py::make_tuple(code, count), 0);
     };
     if (const int refused = refuse(buffer)) return ends(refused, 0);
-    PlacedLeaves leaves(placed);
+    PlacedLeaves leaves(placed, buffer->backend().context().ordinal());
     Sources sources;
     const std::size_t fit = leaves_.bind(PySequence_Fast_ITEMS(arrays.ptr()),
                                          Form::kYielded, stacked, sources, &leaves);

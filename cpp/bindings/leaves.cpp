@@ -130,9 +130,15 @@ void Leaves::take_foreign(const std::vector<std::optional<std::string>>& names) 
     if (names[i]) leaves_[i].foreign = dlpack_type(*names[i]);
 }
 
-PlacedLeaves::Array::Array(const py::tuple& parts)
-    : shape(parts[1].cast<std::vector<py::ssize_t>>()), dtype(parts[3]) {
+PlacedLeaves::Array::Array(const py::handle& item) {
+  if (!PyTuple_Check(item.ptr())) {
+    tensor = py::reinterpret_borrow<py::object>(item);
+    return;
+  }
+  const auto parts = item.cast<py::tuple>();
+  shape = parts[1].cast<std::vector<py::ssize_t>>();
   if (!parts[2].is_none()) strides = parts[2].cast<std::vector<py::ssize_t>>();
+  dtype = parts[3];
   // NOLINTNEXTLINE(performance-no-int-to-ptr): it is one of the device
   view = {reinterpret_cast<const std::byte*>(parts[0].cast<std::uintptr_t>()),
           static_cast<py::ssize_t>(shape.size()),
@@ -142,32 +148,43 @@ PlacedLeaves::Array::Array(const py::tuple& parts)
           parts[4].cast<py::ssize_t>()};
 }
 
-PlacedLeaves::PlacedLeaves(const py::list& placed)
-    : leaves(placed.size()), places(placed.size()) {
+PlacedLeaves::PlacedLeaves(const py::list& placed, int ordinal)
+    : device{kDlpackCuda, ordinal}, leaves(placed.size()), places(placed.size()) {
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const py::handle item = placed[i];
     places[i].on_device = !item.is_none();
     some_on_host = some_on_host || item.is_none();
     if (item.is_none()) continue;
-    if (PyTuple_Check(item.ptr())) {
-      leaves[i].emplace_back(item.cast<py::tuple>());
+    if (!PyList_Check(item.ptr())) {
+      leaves[i].emplace_back(item);
       continue;
     }
     leaves[i].reserve(py::len(item));  // views point into it
-    for (const py::handle& array : item.cast<py::list>())
-      leaves[i].emplace_back(array.cast<py::tuple>());
+    for (const py::handle& array : item.cast<py::list>()) leaves[i].emplace_back(array);
   }
 }
 
 namespace {
 
-/// Returns the view of an array on the device, if its dtype is that of the spec.
-std::optional<ArrayView> view_of_placed(const PlacedLeaves::Array& array,
-                                        const Leaf& leaf) {
+/// Finds the view of an array on the device. False if its dtype is not that of the
+/// spec, or it must be looked at.
+bool find_view(PlacedLeaves::Array& array, const Leaf& leaf,
+               const DlpackDevice& device) {
+  if (array.tensor) {
+    const auto& type = leaf.foreign ? leaf.foreign : leaf.dlpack;
+    return type && view_tensor(array.tensor.ptr(), *type, array.view, device);
+  }
   const bool is_same = array.dtype.ptr() == leaf.dtype.ptr() ||
                        py::detail::npy_api::get().PyArray_EquivTypes_(array.dtype.ptr(),
                                                                       leaf.dtype.ptr());
-  if (!is_same || array.view.item_bytes != leaf.dtype.itemsize()) return std::nullopt;
+  return is_same && array.view.item_bytes == leaf.dtype.itemsize();
+}
+
+/// The view of the one array of a leaf.
+std::optional<ArrayView> view_of_placed(PlacedLeaves& placed, std::size_t index,
+                                        const Leaf& leaf) {
+  PlacedLeaves::Array& array = placed.leaves[index].at(0);
+  if (!find_view(array, leaf, placed.device)) return std::nullopt;
   return array.view;
 }
 
@@ -185,14 +202,14 @@ cuda::FieldItems items_of(const ArrayView& view, py::ssize_t axis) {
 std::optional<std::uint64_t> note_rows(PlacedLeaves& placed, std::size_t index,
                                        const Leaf& leaf) {
   std::uint64_t rows = 0;
-  for (const PlacedLeaves::Array& array : placed.leaves[index]) {
-    const auto view = view_of_placed(array, leaf);
-    if (!view || view->ndim < 1 || !view->has_shape(1, leaf.shape, 1))
-      return std::nullopt;
+  for (PlacedLeaves::Array& array : placed.leaves[index]) {
+    if (!find_view(array, leaf, placed.device)) return std::nullopt;
+    const ArrayView& view = array.view;
+    if (view.ndim < 1 || !view.has_shape(1, leaf.shape, 1)) return std::nullopt;
     placed.places[index].rows.push_back({rows,
-                                         reinterpret_cast<std::uint64_t>(view->data),
-                                         view->stride(0), items_of(*view, 1)});
-    rows += static_cast<std::uint64_t>(view->shape[0]);
+                                         reinterpret_cast<std::uint64_t>(view.data),
+                                         view.stride(0), items_of(view, 1)});
+    rows += static_cast<std::uint64_t>(view.shape[0]);
   }
   return rows;
 }
@@ -218,7 +235,7 @@ std::size_t Leaves::bind(PyObject* const* arrays, Form form, bool stacked,
     if (!on_device && !foreign && !stacked &&
         bind_number(leaf, item, leaves_.size(), sources))
       continue;
-    const auto array = on_device ? view_of_placed(placed->leaves[i].at(0), leaf)
+    const auto array = on_device ? view_of_placed(*placed, i, leaf)
                        : foreign ? view_of_foreign(item, leaf)
                                  : view_of(item, leaf, sources);
     if (!array || array->ndim < rest) return i;

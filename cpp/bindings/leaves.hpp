@@ -62,19 +62,22 @@ struct Sources {
 
 /// The leaves of a put that lie on a device.
 struct PlacedLeaves {
-  /// `placed`: for each leaf None, if it lies on the host, or a tuple of its address,
-  /// shape, strides in bytes or None, dtype, and the bytes of an item. Of a leaf of any
-  /// number of rows it may be a list of such, one an example.
-  explicit PlacedLeaves(const py::list& placed);
+  /// `placed`: for each leaf None, if it lies on the host; else a tensor of a framework
+  /// with DLPack's exchange API, or a tuple of an address, shape, strides in bytes or
+  /// None, dtype, and the bytes of an item. Of a leaf of any number of rows it may be a
+  /// list of these, one an example. `ordinal`: of the device.
+  PlacedLeaves(const py::list& placed, int ordinal);
 
   struct Array {
-    explicit Array(const py::tuple& parts);
+    explicit Array(const py::handle& item);
 
+    py::object tensor;  // or
     std::vector<py::ssize_t> shape;
     std::vector<py::ssize_t> strides;
     py::object dtype;
     ArrayView view;
   };
+  DlpackDevice device;
   std::vector<std::vector<Array>> leaves;
   std::vector<cuda::PutLeaf> places;  // the first half; bind() adds the rest
   bool some_on_host = false;

@@ -82,6 +82,18 @@ def is_on_device(leaf: Any) -> bool:
     return has_interface and _interface_of(leaf) is not None
 
 
+def is_exchanged(leaf: Any) -> bool:
+    """Return True for a tensor on a device that the core reads without Python.
+
+    Args:
+        leaf: an array on a device.
+    """
+    return _EXCHANGE in type(leaf).__dict__ and is_tensor(leaf)
+
+
+_EXCHANGE = "__dlpack_c_exchange_api__"
+
+
 def place(leaf: Any) -> str:
     """Return the place of an array on a device, such as `cuda:1`, for a message."""
     ordinal = leaf.device.index if is_tensor(leaf) else _ordinal_of(leaf)

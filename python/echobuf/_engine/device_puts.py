@@ -12,7 +12,14 @@ from echobuf import _core
 from echobuf._engine.arrays import prepare_put, read_leaf
 from echobuf._engine.ragged_forms import RaggedLeaf, check_offsets_place, split
 from echobuf._engine.versions import Versions
-from echobuf.device_arrays import is_cupys, is_on_device, is_tensor, place, read
+from echobuf.device_arrays import (
+    is_cupys,
+    is_exchanged,
+    is_on_device,
+    is_tensor,
+    place,
+    read,
+)
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field, is_ragged
 from echobuf.spec import Spec
@@ -118,7 +125,7 @@ class DevicePut:
         ):
             array, offsets = _take_apart(leaf, name) if pair else (leaf, None)
             if isinstance(array, _Arrays):
-                places = [self._find(each, name) for each in array]
+                places = [self._read(each, name) for each in array]
                 self._hosts.append(_offsets_of(places))
                 self._placed.append(places)
             elif is_on_device(array):
@@ -128,8 +135,15 @@ class DevicePut:
                 self._hosts.append(leaf)
                 self._placed.append(None)
 
-    def _find(self, array: Any, name: str) -> tuple[Any, ...]:
-        """Return where an array lies, as the core takes it."""
+    def _find(self, array: Any, name: str) -> Any:
+        """Return where an array lies; or a tensor, which the core reads itself."""
+        if not is_exchanged(array):
+            return self._read(array, name)
+        self._join(array)
+        self._hold(array, array, reused=False)
+        return array
+
+    def _read(self, array: Any, name: str) -> tuple[Any, ...]:
         address, shape, strides, dtype, ordinal, valid_on, owner, reused = read(
             array, name, self._join(array)
         )
@@ -140,13 +154,17 @@ class DevicePut:
             )
         if valid_on is not None:
             self._add(valid_on)
+        self._hold(array, owner, reused=reused)
+        return address, shape, strides, dtype, dtype.itemsize
+
+    def _hold(self, array: Any, owner: Any, *, reused: bool) -> None:
+        """See to it that memory is nobody else's before the copy is done."""
         if reused or self._given is not None:
             self._owners.append(owner)
         elif hasattr(array, "record_stream"):  # memory of another stream's, perhaps
             if self._torchs is None:
                 self._torchs = _torch_stream(self._puts.ordinal)
             array.record_stream(self._torchs)
-        return address, shape, strides, dtype, dtype.itemsize
 
     def _join(self, array: Any) -> int:
         """Return the stream of the copy, which comes behind that of an array."""
@@ -220,7 +238,7 @@ class DevicePut:
     # ---- what the core does not take as it is
 
     def _convert(self) -> None:
-        """Make leaves on the host arrays that the core takes.
+        """Make leaves on the host arrays that the core takes, and read tensors.
 
         Raises:
             SpecError: names a leaf that does not fit.
@@ -229,7 +247,11 @@ class DevicePut:
         whole = bool(spec.batch_axis)
         names = self._puts.names[self._stacked]
         for index, (field, name) in enumerate(zip(spec.fields, names, strict=True)):
-            if self._placed[index] is None:
+            found = self._placed[index]
+            if found is not None:
+                if not isinstance(found, tuple | list):  # a tensor
+                    self._placed[index] = self._read(found, name)
+            else:
                 self._hosts[index] = read_leaf(
                     self._leaves[index],
                     field,
