@@ -75,12 +75,14 @@ class DevicePuts:
 
     def let_go(self) -> None:
         """Let go of arrays whose copies are done."""
-        if self._kept:
-            arrived = self.core.arrived()
+        arrived = self.core.arrived() if self._kept else 0
+        while self._kept:
             try:
-                while self._kept[0][0] <= arrived:
-                    self._kept.popleft()
-            except IndexError:  # another thread is as far
+                kept = self._kept.popleft()
+            except IndexError:  # another thread has it
+                return
+            if kept[0] > arrived:
+                self._kept.appendleft(kept)
                 return
 
     def keep(self, end: int, owners: list[Any]) -> None:
