@@ -20,6 +20,7 @@ from echobuf.device_arrays import (
     place,
     read,
 )
+from echobuf.device_views import join_rows, shape_of
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field, is_ragged
 from echobuf.spec import Spec
@@ -215,6 +216,9 @@ class DevicePut:
     def _attempt(self, timeout: float | None, versions: Versions | None) -> Outcome:
         puts = self._puts
         puts.let_go()
+        if not any(self._placed):  # one of several batches that lies on the host
+            arrays = prepare_put(self._leaves, puts.spec, stacked=self._stacked)
+            return puts.core.put(arrays, self._stacked, timeout, versions)
         assert self._stream is not None
         try:
             outcome, end = puts.core.put_on_device(
@@ -263,7 +267,20 @@ class DevicePut:
                 )
 
     def _refuse(self) -> None:
-        """Raise for the leaf that does not fit; the checks look at shapes alone."""
+        """Raise for the leaf that does not fit."""
+        self.check()
+        raise SpecError(
+            f"`{_what(self._stacked)}` has offsets that leave out rows on the device; "
+            "they must begin with 0 and end with the number of rows."
+        )
+
+    def check(self) -> None:
+        """Check shapes, dtypes and sizes, and look at nothing on the device.
+
+        Raises:
+            SpecError: a leaf does not fit the spec.
+            CapacityError: an example is too large.
+        """
         ghosts: list[Any] = []
         for leaf, offsets, found in zip(
             self._leaves, self._hosts, self._placed, strict=True
@@ -279,10 +296,6 @@ class DevicePut:
             ghosts.append(ghost if offsets is None else (ghost, offsets))
         spec, stacked = self._puts.spec, self._stacked
         self._puts.check_sizes(prepare_put(ghosts, spec, stacked=stacked), stacked)
-        raise SpecError(
-            f"`{_what(stacked)}` has offsets that leave out rows on the device; they "
-            "must begin with 0 and end with the number of rows."
-        )
 
 
 def some_on_device(leaves: list[Any], spec: Spec, *, pairs: bool) -> bool:
@@ -317,8 +330,8 @@ def _sample(leaf: Any, field: Field, *, pairs: bool) -> Any:
     """Return an array of a leaf."""
     if isinstance(leaf, RaggedLeaf):
         return leaf.sample()
-    if pairs and is_ragged(field) and isinstance(leaf, list | tuple):
-        return leaf[0] if leaf else None
+    while pairs and is_ragged(field) and isinstance(leaf, list | tuple):
+        leaf = leaf[0] if leaf else None
     return leaf
 
 
@@ -347,12 +360,7 @@ def _take_apart(leaf: Any, name: str) -> tuple[Any, Any]:
             )
         return _Arrays(parts), None
     if parts is None:
-        if is_on_device(leaf):
-            raise SpecError(
-                f"`{name}` is one array on {place(leaf)}; give "
-                "`echobuf.Ragged(values, offsets)` with offsets on the host."
-            )
-        return leaf, None
+        return _of_one_length(leaf, name) if is_on_device(leaf) else (leaf, None)
     values, offsets = parts
     if not is_on_device(values):
         return leaf, None
@@ -360,3 +368,19 @@ def _take_apart(leaf: Any, name: str) -> tuple[Any, Any]:
     found = np.asarray(offsets)
     is_whole = found.dtype.kind in "iu"  # the checks refuse others
     return values, np.ascontiguousarray(found, np.int64 if is_whole else None)
+
+
+def _of_one_length(leaf: Any, name: str) -> tuple[Any, Any]:
+    """Return the values and offsets of one array `[n, length, ...]`.
+
+    Raises:
+        SpecError: it has fewer axes, or cannot be seen as one of rows.
+    """
+    shape = shape_of(leaf)
+    if len(shape) < 2:
+        raise SpecError(
+            f"`{name}` has shape {list(shape)} on {place(leaf)}; give "
+            "`echobuf.Ragged(values, offsets)` with offsets on the host, or a list of "
+            "arrays."
+        )
+    return join_rows(leaf, name), np.arange(shape[0] + 1, dtype=np.int64) * shape[1]
