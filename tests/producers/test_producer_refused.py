@@ -10,7 +10,7 @@ import echobuf
 from echobuf import Field
 from echobuf.testing import simulated_cuda
 from graphs import Graph, context
-from helpers import SPEC, WAIT_S, make, stack
+from helpers import SPEC, WAIT_S, Worker, example, make, stack
 
 PROTOCOLS = [lambda a: a, Capsule, Interface]
 
@@ -199,19 +199,21 @@ def test_an_array_whose_stream_is_captured(on, buffer):
     graph.close()
 
 
-def test_another_stream_than_the_captured_one_may_put(on):
-    """Also in a capture that forbids other threads what it would not see."""
-    stream, captured = on.stream(), on.stream()
+@pytest.mark.parametrize("mode", [0, 1, 2], ids=["global", "thread", "relaxed"])
+def test_other_threads_put_while_a_stream_is_captured(on, mode):
+    captured = ctypes.c_void_p(on.stream().ptr)
     with make(device="cuda", window=8, factor=1) as buffer:
-        with stream:
-            tree = on_device(on, stack(range(8)))
+
+        def put():
+            with on.stream():
+                for number in range(8):
+                    buffer.put(on_device(on, example(number)))
+
         with context() as calls:
-            handle = ctypes.c_void_p(captured.ptr)
-            assert calls.cuStreamBeginCapture_v2(handle, 2) == 0
-            with stream:
-                buffer.put_batch(tree)
+            assert calls.cuStreamBeginCapture_v2(captured, mode) == 0
+            Worker(put).result()
             graph = ctypes.c_void_p()
-            assert calls.cuStreamEndCapture(handle, ctypes.byref(graph)) == 0
+            assert calls.cuStreamEndCapture(captured, ctypes.byref(graph)) == 0
             calls.cuGraphDestroy(graph)
         buffer.close()
         assert len(drawn(buffer)) == 2

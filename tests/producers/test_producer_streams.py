@@ -146,6 +146,44 @@ def test_a_put_waits_for_the_stream_of_the_interface(on):
         check(buffer)
 
 
+def test_the_stream_of_the_interface_counts_beside_the_one_given(on):
+    writer, other = on.stream(), on.stream()
+    with make() as buffer:
+        with writer, fake_cuda.held(writer):
+            array = on.array(VALUES)
+            buffer.put_batch(array, stream=other)
+            array.copy_from(-1)
+            array.free()
+        check(buffer)
+
+
+def test_a_stream_may_be_closed_once_put_returns(on):
+    with make() as buffer:
+        stream = on.stream()
+        with stream:
+            array = on.array(VALUES)
+            buffer.put_batch(array)
+        stream.close()
+        check(buffer)
+
+
+def test_streams_may_come_and_go(on):
+    def put():
+        for i in range(60):
+            stream = on.stream()
+            with stream:
+                buffer.put(on.array(np.full(3, i)), timeout=WAIT_S)
+            stream.close()
+        buffer.close()
+
+    with make(window=4, batch_size=2, factor=2) as buffer:
+        worker = Worker(put)
+        served = np.concatenate([np.array(batch) for batch in buffer])
+        worker.result()
+    assert (served == served[:, :1]).all()
+    assert sorted(served[:, 0].tolist()) == sorted([*range(60)] * 2)
+
+
 def test_leaves_that_are_valid_on_different_streams(on):
     first, second = on.stream(), on.stream()
     spec = {"a": FIELD, "b": FIELD}
