@@ -5,16 +5,19 @@ arrays that look like CuPy's, and as objects with `__cuda_array_interface__`. Ea
 of the driver returns at once, and is counted by its name; a window that is full makes
 room by draws outside the time. Tensors are torch's own, without memory; `record_stream`
 and torch's current stream, which a build of torch without CUDA lacks, do nothing here,
-and take 1 to 2 us on a GPU. It needs a C++ compiler and torch, and no GPU.
+and take 1 to 2 us on a GPU. The producer has a core of its own. It needs Linux, a C++
+compiler and torch, and no GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -143,6 +146,18 @@ class Puts:
             self.buffer.next_batch(timeout=60)
 
 
+def apart() -> None:
+    """Give this thread a core that no other thread of the process runs on.
+
+    Each put wakes the thread that passes positions on, which on a shared core would run
+    at once, and in the time of the put.
+    """
+    mine, *others = sorted(os.sched_getaffinity(0))
+    for task in os.listdir("/proc/self/task"):
+        is_mine = int(task) == threading.get_native_id()
+        os.sched_setaffinity(int(task), {mine} if is_mine or not others else others)
+
+
 def named(driver: Any, puts: Puts) -> dict[str, float]:
     """Return the calls of the driver in a put, by name."""
     counts: Counter[str] = Counter()
@@ -177,11 +192,13 @@ def main() -> None:
             for leaves in SPECS
             for count in COUNTS
         }
+        apart()
         seconds: dict[Any, list[float]] = {case: [] for case in cases}
         for _ in range(options.rounds):
             for case, puts in cases.items():
-                seconds[case].append(puts.run())
-                puts.drain()
+                for kept in ([], seconds[case]):  # once for the caches
+                    kept.append(puts.run())
+                    puts.drain()
             time.sleep(PAUSE_S)
         for (kind, leaves, count), taken in seconds.items():
             rows.append(

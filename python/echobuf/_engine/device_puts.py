@@ -216,7 +216,8 @@ class DevicePut:
     def _attempt(self, timeout: float | None, versions: Versions | None) -> Outcome:
         puts = self._puts
         puts.let_go()
-        if not any(self._placed):  # one of several batches that lies on the host
+        # One of several batches that lies on the host. (A tensor has no truth value.)
+        if all(place is None for place in self._placed):
             arrays = prepare_put(self._leaves, puts.spec, stacked=self._stacked)
             return puts.core.put(arrays, self._stacked, timeout, versions)
         assert self._stream is not None
