@@ -32,12 +32,14 @@ class Case:
         spec: of an example.
         batch_size: examples of the batch that is counted.
         chain: the operations on its images, or none.
+        is_put: counted is the put of as many examples from the device, not the draw.
     """
 
     name: str
     spec: dict[str, echobuf.Field]
     batch_size: int
     chain: Sequence[Any] = field(default=())
+    is_put: bool = False
 
     @property
     def transform(self) -> dict[str, Any] | None:
@@ -52,14 +54,14 @@ class Case:
         return source.text, source.options
 
     def launches(self) -> list[Launch]:
-        """Draw a batch, and return the launches of it."""
+        """Draw a batch, or put it, and return the launches of that."""
         chance = np.random.default_rng(0)
         examples = {
             name: chance.integers(0, 200, (self.batch_size, *f.shape)).astype(f.dtype)
             for name, f in self.spec.items()
         }
         with (
-            simulated_cuda(2, kernels="ptx"),
+            simulated_cuda(2, kernels="ptx") as simulation,
             echobuf.EchoBuffer(
                 self.spec,
                 batch_size=self.batch_size,
@@ -69,6 +71,12 @@ class Case:
                 transform=self.transform,
             ) as buffer,
         ):
+            if self.is_put:
+                placed = {n: simulation.array(leaf) for n, leaf in examples.items()}
+                take_launches()
+                buffer.put_batch(placed)
+                buffer.next_batch()  # waits for the copy
+                return [o for o in take_launches() if o.kernel == "echobuf_scatter"]
             buffer.put_batch(examples)
             take_launches()
             buffer.next_batch()
@@ -83,13 +91,14 @@ def images(size: int) -> dict[str, echobuf.Field]:
     }
 
 
+SMALL = {
+    "row": echobuf.Field((32,), np.float32),
+    "label": echobuf.Field((), np.int64),
+}
 CASES = (
     Case(
         "256 records of float32[32] and an int64",
-        {
-            "row": echobuf.Field((32,), np.float32),
-            "label": echobuf.Field((), np.int64),
-        },
+        SMALL,
         256,
     ),
     Case("128 images 64x64x3 and labels", images(64), 128),
@@ -112,4 +121,6 @@ CASES = (
         4,
         [t.RandomCrop(224), t.ColorJitter(0.4, 0.4, 0.4), *USUAL],
     ),
+    Case("a put of 256 records of float32[32] and an int64", SMALL, 256, is_put=True),
+    Case("a put of 16 images 256x256x3 and labels", images(256), 16, is_put=True),
 )

@@ -18,6 +18,8 @@ from echobuf.cli.bench.records import check_batch, key_view
 from place import Place
 from window import records_of
 
+CHECKED = 1024  # records, or those of one put
+
 
 class Producer(ABC):
     """Puts of parts of the records.
@@ -58,10 +60,12 @@ class Producer(ABC):
         """Return the `count` records that were put since, on the host; untimed."""
 
     def check(self) -> None:
-        """Fail unless the ring holds each record of a run once."""
+        """Fail unless the ring holds each record of some puts once."""
         self.empty()
-        self.run()
-        count = self.puts * self.size
+        parts, self.parts = self.parts, self.parts[: max(1, CHECKED // self.size)]
+        self.put()
+        count = len(self.parts) * self.size
+        self.parts = parts
         held = self.held(count)
         check_batch(self.records, held, {**self.settings, "batch": count})
         if sorted(key_view(held[self.settings["key"]])) != list(range(count)):

@@ -16,6 +16,7 @@
 
 #include "bound_buffer.hpp"
 #include "echobuf/cuda/backend.hpp"
+#include "placed_leaves.hpp"
 #include "rows_memory.hpp"
 
 namespace echobuf::python {
@@ -94,7 +95,7 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
       return py::make_tuple(py::make_tuple(code, count), 0);
     };
     if (const int refused = refuse(buffer)) return ends(refused, 0);
-    PlacedLeaves leaves(placed);
+    PlacedLeaves leaves(placed, buffer->backend().context().ordinal());
     Sources sources;
     const std::size_t fit = leaves_.bind(PySequence_Fast_ITEMS(arrays.ptr()),
                                          Form::kYielded, stacked, sources, &leaves);
@@ -105,8 +106,8 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
       if (!versions) return ends(kVersions, sources.n);
     }
     cuda::DevicePut put{
-        sources.leaves.data(), leaves.places.data(), sources.rows, handle(stream), {},
-        leaves.some_on_host};
+        sources.leaves.data(), leaves.places(), sources.rows, handle(stream), {},
+        leaves.some_on_host()};
     for (const std::uintptr_t other : others) put.others.push_back(handle(other));
     cuda::DevicePuts::Write write(buffer->backend().puts, put);
     if (write.is_captured()) return ends(code(Status::kCapturing), 0);

@@ -33,12 +33,16 @@ inline constexpr std::uint8_t kDlpackBfloat = 4;
 inline constexpr std::uint8_t kDlpackComplex = 5;
 inline constexpr std::uint8_t kDlpackBool = 6;
 
-inline constexpr std::int32_t kDlpackCpu = 1;  // DLDeviceType
+// DLDeviceType.
+inline constexpr std::int32_t kDlpackCpu = 1;
+inline constexpr std::int32_t kDlpackCuda = 2;
 
 /// DLDevice.
 struct DlpackDevice {
   std::int32_t type;
   std::int32_t id;
+
+  friend bool operator==(const DlpackDevice&, const DlpackDevice&) = default;
 };
 
 /// DLTensor.

@@ -20,15 +20,16 @@ const Exchange* find_exchange(PyTypeObject* type) {
 }
 
 bool view_by_exchange(PyObject* item, const Exchange& exchange,
-                      const DlpackType& wanted, ArrayView& view) {
+                      const DlpackType& wanted, const DlpackDevice& device,
+                      ArrayView& view) {
   DlpackTensor tensor{};
   if (exchange.describe(item, &tensor) != 0) {
     PyErr_Clear();  // who asks it from Python gets its message
     return false;
   }
   const DlpackType& type = tensor.dtype;
-  if (tensor.device.type != kDlpackCpu || type.code != wanted.code ||
-      type.bits != wanted.bits || type.lanes != wanted.lanes)
+  if (tensor.device != device || type.code != wanted.code || type.bits != wanted.bits ||
+      type.lanes != wanted.lanes)
     return false;
   const py::ssize_t item_bytes = type.bits / 8;
   static_assert(sizeof(py::ssize_t) == sizeof(std::int64_t));

@@ -29,8 +29,10 @@ struct Exchange {
 /// more than their bytes say.
 const Exchange* find_exchange(PyTypeObject* type);
 
-/// Says where a tensor lies, if it is one of the CPU, of the type `wanted`; else false.
+/// Says where a tensor lies, if it is one of `device`, of the type `wanted`; else
+/// false.
 bool view_by_exchange(PyObject* item, const Exchange& exchange,
-                      const DlpackType& wanted, ArrayView& view);
+                      const DlpackType& wanted, const DlpackDevice& device,
+                      ArrayView& view);
 
 }  // namespace echobuf::python

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "placed_leaves.hpp"
 #include "tensor.hpp"
 
 namespace echobuf::python {
@@ -130,75 +131,6 @@ void Leaves::take_foreign(const std::vector<std::optional<std::string>>& names) 
     if (names[i]) leaves_[i].foreign = dlpack_type(*names[i]);
 }
 
-PlacedLeaves::Array::Array(const py::tuple& parts)
-    : shape(parts[1].cast<std::vector<py::ssize_t>>()), dtype(parts[3]) {
-  if (!parts[2].is_none()) strides = parts[2].cast<std::vector<py::ssize_t>>();
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): it is one of the device
-  view = {reinterpret_cast<const std::byte*>(parts[0].cast<std::uintptr_t>()),
-          static_cast<py::ssize_t>(shape.size()),
-          shape.data(),
-          parts[2].is_none() ? nullptr : strides.data(),
-          1,
-          parts[4].cast<py::ssize_t>()};
-}
-
-PlacedLeaves::PlacedLeaves(const py::list& placed)
-    : leaves(placed.size()), places(placed.size()) {
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const py::handle item = placed[i];
-    places[i].on_device = !item.is_none();
-    some_on_host = some_on_host || item.is_none();
-    if (item.is_none()) continue;
-    if (PyTuple_Check(item.ptr())) {
-      leaves[i].emplace_back(item.cast<py::tuple>());
-      continue;
-    }
-    leaves[i].reserve(py::len(item));  // views point into it
-    for (const py::handle& array : item.cast<py::list>())
-      leaves[i].emplace_back(array.cast<py::tuple>());
-  }
-}
-
-namespace {
-
-/// Returns the view of an array on the device, if its dtype is that of the spec.
-std::optional<ArrayView> view_of_placed(const PlacedLeaves::Array& array,
-                                        const Leaf& leaf) {
-  const bool is_same = array.dtype.ptr() == leaf.dtype.ptr() ||
-                       py::detail::npy_api::get().PyArray_EquivTypes_(array.dtype.ptr(),
-                                                                      leaf.dtype.ptr());
-  if (!is_same || array.view.item_bytes != leaf.dtype.itemsize()) return std::nullopt;
-  return array.view;
-}
-
-/// The items of a view from axis `axis` on.
-cuda::FieldItems items_of(const ArrayView& view, py::ssize_t axis) {
-  cuda::FieldItems items{static_cast<std::uint64_t>(view.item_bytes), {}};
-  for (; axis < view.ndim; ++axis)
-    items.axes.push_back(
-        {static_cast<std::uint64_t>(view.shape[axis]), view.stride(axis)});
-  return items;
-}
-
-/// Notes where the rows of a leaf lie. Returns how many they are; none where an array
-/// does not fit.
-std::optional<std::uint64_t> note_rows(PlacedLeaves& placed, std::size_t index,
-                                       const Leaf& leaf) {
-  std::uint64_t rows = 0;
-  for (const PlacedLeaves::Array& array : placed.leaves[index]) {
-    const auto view = view_of_placed(array, leaf);
-    if (!view || view->ndim < 1 || !view->has_shape(1, leaf.shape, 1))
-      return std::nullopt;
-    placed.places[index].rows.push_back({rows,
-                                         reinterpret_cast<std::uint64_t>(view->data),
-                                         view->stride(0), items_of(*view, 1)});
-    rows += static_cast<std::uint64_t>(view->shape[0]);
-  }
-  return rows;
-}
-
-}  // namespace
-
 std::size_t Leaves::bind(PyObject* const* arrays, Form form, bool stacked,
                          Sources& sources, PlacedLeaves* placed) const {
   const py::ssize_t rows_axis = stacked ? 1 : 0;
@@ -213,18 +145,18 @@ std::size_t Leaves::bind(PyObject* const* arrays, Form form, bool stacked,
       if (i > 0 && std::pair(sources.n, sources.rows) != before) return i;
       continue;
     }
-    const bool on_device = placed != nullptr && placed->places[i].on_device;
+    const bool on_device = placed != nullptr && placed->is_on_device(i);
     const bool foreign = form == Form::kYielded && leaf.foreign;
     if (!on_device && !foreign && !stacked &&
         bind_number(leaf, item, leaves_.size(), sources))
       continue;
-    const auto array = on_device ? view_of_placed(placed->leaves[i].at(0), leaf)
+    const auto array = on_device ? placed->view(i, leaf)
                        : foreign ? view_of_foreign(item, leaf)
                                  : view_of(item, leaf, sources);
     if (!array || array->ndim < rest) return i;
     if (!array->has_shape(rest, leaf.shape, in_batches_ ? 1 : 0)) return i;
     if (on_device)
-      placed->places[i].items = items_of(*array, rows_axis);
+      placed->note_items(i, *array, rows_axis);
     else if (!array->contiguous_from(rows_axis))
       return i;
     const auto n = stacked ? static_cast<std::uint64_t>(array->shape[0]) : 1;
@@ -249,7 +181,7 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
                        std::size_t index) const {
   py::handle values = item;
   py::handle ends = item;
-  const bool on_device = placed != nullptr && placed->places[index].on_device;
+  const bool on_device = placed != nullptr && placed->is_on_device(index);
   if (in_batches_ && stacked) return false;
   if ((in_batches_ || stacked) && !on_device) {
     if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) return false;
@@ -258,12 +190,10 @@ bool Leaves::bind_rows(const Leaf& leaf, py::handle item, Form form, bool stacke
   }
   SourceLeaf source{nullptr, 0};
   if (on_device) {
-    const auto count = note_rows(*placed, index, leaf);
+    const auto count = placed->note_rows(index, leaf);
     if (!count) return false;
     source.rows = *count;
-    // For checks alone: each array has an address of its own.
-    for (const PlacedLeaves::Array& array : placed->leaves[index])
-      if (array.view.data != nullptr) source.data = array.view.data;
+    source.data = placed->rows_address(index);
   } else {
     const auto array = form == Form::kYielded && leaf.foreign
                            ? view_of_foreign(values, leaf)

@@ -13,7 +13,6 @@
 #include "array_view.hpp"
 #include "buffer_protocol.hpp"
 #include "dlpack.hpp"
-#include "echobuf/cuda/put_leaf.hpp"
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/length_options.hpp"
@@ -60,25 +59,7 @@ struct Sources {
   }
 };
 
-/// The leaves of a put that lie on a device.
-struct PlacedLeaves {
-  /// `placed`: for each leaf None, if it lies on the host, or a tuple of its address,
-  /// shape, strides in bytes or None, dtype, and the bytes of an item. Of a leaf of any
-  /// number of rows it may be a list of such, one an example.
-  explicit PlacedLeaves(const py::list& placed);
-
-  struct Array {
-    explicit Array(const py::tuple& parts);
-
-    std::vector<py::ssize_t> shape;
-    std::vector<py::ssize_t> strides;
-    py::object dtype;
-    ArrayView view;
-  };
-  std::vector<std::vector<Array>> leaves;
-  std::vector<cuda::PutLeaf> places;  // the first half; bind() adds the rest
-  bool some_on_host = false;
-};
+class PlacedLeaves;  // those on a device: placed_leaves.hpp
 
 class Leaves {
  public:

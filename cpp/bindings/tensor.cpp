@@ -60,11 +60,13 @@ bool means_its_bytes(PyObject* item, const Kind& kind, const DlpackType& type) {
 
 }  // namespace
 
-bool view_tensor(PyObject* item, const DlpackType& wanted, ArrayView& view) {
+bool view_tensor(PyObject* item, const DlpackType& wanted, ArrayView& view,
+                 const DlpackDevice& device) {
   const Kind kind = kind_of(Py_TYPE(item));
   if (kind.exchange != nullptr) {
-    if (!view_by_exchange(item, *kind.exchange, wanted, view)) return false;
-  } else if (!kind.is_torch || !view_by_attributes(item, wanted, view)) {
+    if (!view_by_exchange(item, *kind.exchange, wanted, device, view)) return false;
+  } else if (device != kCpu || !kind.is_torch ||
+             !view_by_attributes(item, wanted, view)) {
     return false;
   }
   return means_its_bytes(item, kind, wanted);

@@ -1,4 +1,4 @@
-// Tensors of the CPU as they are put, read without Python.
+// Tensors as they are put, read without Python.
 #pragma once
 
 #include <Python.h>
@@ -8,9 +8,12 @@
 
 namespace echobuf::python {
 
-/// Says where a tensor lies, if it is one of the CPU, of the type `wanted`, and its
+inline constexpr DlpackDevice kCpu{kDlpackCpu, 0};
+
+/// Says where a tensor lies, if it is one of `device`, of the type `wanted`, and its
 /// bytes are what it means: torch's gradients, and what it has yet to negate or to
 /// conjugate, are for torch to speak of. Else false.
-bool view_tensor(PyObject* item, const DlpackType& wanted, ArrayView& view);
+bool view_tensor(PyObject* item, const DlpackType& wanted, ArrayView& view,
+                 const DlpackDevice& device = kCpu);
 
 }  // namespace echobuf::python

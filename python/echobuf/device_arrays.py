@@ -27,6 +27,7 @@ _ON_HOST = frozenset(
 
 _NUMPYS = (np.ndarray, np.generic)
 _CUDA = (2, 13)  # DLDeviceType: memory of a device, and managed; 3 is pinned
+_INTERFACE = "__cuda_array_interface__"
 _PLATFORMS = ("cuda", "gpu")  # JAX's names
 
 LEGACY = 1
@@ -75,9 +76,22 @@ def is_on_device(leaf: Any) -> bool:
     try:
         if hasattr(kind, "__dlpack_device__"):
             return _dlpack_device(leaf)[0] in _CUDA
+        has_interface = hasattr(kind, _INTERFACE) or _INTERFACE in _attributes(leaf)
     except Exception:  # of the code of a metaclass
         return False
-    return _interface_of(leaf) is not None
+    return has_interface and _interface_of(leaf) is not None
+
+
+def is_exchanged(leaf: Any) -> bool:
+    """Return True for a tensor on a device that the core reads without Python.
+
+    Args:
+        leaf: an array on a device.
+    """
+    return _EXCHANGE in type(leaf).__dict__ and is_tensor(leaf)
+
+
+_EXCHANGE = "__dlpack_c_exchange_api__"
 
 
 def place(leaf: Any) -> str:
@@ -185,6 +199,15 @@ def _ordinal_of(leaf: Any) -> int | None:
     return None
 
 
+def _attributes(leaf: Any) -> dict[str, Any]:
+    """Return the attributes of an instance, without running code of its class."""
+    try:
+        own: dict[str, Any] = object.__getattribute__(leaf, "__dict__")
+    except AttributeError:  # it has slots
+        return {}
+    return own
+
+
 def _interface_of(leaf: Any) -> dict[str, Any] | None:
     """Return the `__cuda_array_interface__`, if there is one."""
     try:
@@ -205,14 +228,13 @@ def _read_tensor(tensor: Any, name: str) -> DeviceArray:
     why = _why_refused(tensor)
     if why is not None:
         raise SpecError(f"`{name}` {why}")
-    try:
-        address = tensor.data_ptr()
-    except RuntimeError as error:  # of subclasses that have no memory
-        raise _unreadable(tensor, name, error) from error
     strides = None
-    if not tensor.is_contiguous():
-        strides = tuple(step * dtype.itemsize for step in tensor.stride())
-    shape, ordinal = tensor.shape, tensor.device.index
+    try:
+        address, shape, ordinal = tensor.data_ptr(), tensor.shape, tensor.device.index
+        if not tensor.is_contiguous():
+            strides = tuple(step * dtype.itemsize for step in tensor.stride())
+    except RuntimeError as error:  # of subclasses without memory, or of many shapes
+        raise _unreadable(tensor, name, error) from error
     return _made((address, shape, strides, dtype, ordinal, None, tensor, False))
 
 
@@ -226,6 +248,8 @@ _of_torchs: dict[Any, np.dtype[Any]] = {}
 def _why_refused(tensor: Any) -> str | None:
     """Return why a tensor is not what its bytes say, and what to give; else None."""
     if tensor.layout != sys.modules["torch"].strided:
+        if getattr(tensor, "is_nested", False):
+            return f"is a nested tensor. {hints.PAD_NESTED}"
         return f"is {tensor.layout}; give `x.to_dense()`."
     if tensor.requires_grad:
         return "requires a gradient, which is not kept; give `x.detach()`."

@@ -42,8 +42,8 @@ def copy_of(leaf: Any) -> Any:
         return leaf.copy()
     raise SpecError(
         f"upstream yields a {type(leaf).__name__} on {place(leaf)}, which must be "
-        "copied while the lengths of the examples after it are looked at, and has no "
-        "`copy()`; yield arrays of CuPy, torch or JAX."
+        "copied to be kept while later items are looked at, and has no `copy()`; yield "
+        "arrays of CuPy, torch or JAX."
     )
 
 
@@ -51,7 +51,7 @@ def stack(arrays: list[Any]) -> Any:
     """Return arrays on a device stacked on axis 0, by CuPy or JAX.
 
     Raises:
-        SpecError: they are of another library, or not of one shape.
+        SpecError: they are of another library.
     """
     jax = sys.modules.get("jax")
     numpy = jax.numpy if jax is not None and is_jaxs(arrays[0]) else None

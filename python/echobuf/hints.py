@@ -276,7 +276,7 @@ def of_tensor(tensor: Any) -> str:
 
 
 _PLAIN = "Yield plain dense tensors on the CPU."
-_PAD_NESTED = (
+PAD_NESTED = (
     "It is ragged: pad it, `x.to_padded_tensor(padding=0)`, or yield its parts as "
     "examples."
 )
@@ -290,7 +290,7 @@ def _of_tensor(tensor: Any) -> str:
     if kind == "MaskedTensor":
         return "Fill what is masked: `x.to_tensor(0)`, and make the mask a leaf, too."
     if tensor.is_nested:
-        return _PAD_NESTED
+        return PAD_NESTED
     needed = {
         ".detach()": tensor.requires_grad,
         ".to_dense()": "strided" not in str(tensor.layout),

@@ -1,5 +1,6 @@
 """`analyze` as it is called, on the machine's clock."""
 
+import contextvars
 import json
 import time
 
@@ -59,3 +60,27 @@ def test_a_quick_upstream_needs_no_echoing():
     report = echobuf.analyze(batches, lambda _: time.sleep(0.005), seconds=0.5)
     assert report.ratio.mean < 0.5
     assert not report.pays
+
+
+@pytest.mark.parametrize("one_shot", [False, True])
+def test_upstream_has_the_context_of_the_caller(one_shot):
+    variable = contextvars.ContextVar("variable", default=0)
+    seen = set()
+
+    def items():
+        for _ in range(5000):
+            seen.add(variable.get())
+            time.sleep(1e-3)
+            yield np.zeros((8, 2))
+
+    class Upstream:
+        def __iter__(self):
+            return items()
+
+    token = variable.set(5)
+    try:
+        upstream = items() if one_shot else Upstream()
+        echobuf.analyze(upstream, lambda _: time.sleep(1e-3), seconds=0.5)
+    finally:
+        variable.reset(token)
+    assert seen == {5}

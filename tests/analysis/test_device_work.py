@@ -107,7 +107,7 @@ def make(request, device, monkeypatch):
 
 def mean_s(upstream, count):
     """Seconds that an item takes, as the phase of upstream alone has them."""
-    source = Source(SourceArguments(upstream, True, device="cuda"))
+    source = Source(SourceArguments(upstream, True))
     timings = Timings()
     done = UpstreamTimer(source, 60).read(timings, lambda done: done.items >= count)
     assert done.items == count

@@ -94,6 +94,26 @@ def test_the_hosts_time_is_measured_without_a_gpu(tmp_path):
         assert int(row["driver_calls"]) - least[stream] in {0, 1}
 
 
+CALLS_OF_A_PUT = (
+    "cuCtxGetCurrent",
+    "cuStreamGetCaptureInfo",
+    "cuLaunchKernel",
+    "cuEventRecord",
+)
+
+
+def test_the_hosts_time_of_a_put_from_the_device_is_measured_without_a_gpu(tmp_path):
+    command = [sys.executable, BENCH / "put_device_host_time.py", "--rounds", "2"]
+    subprocess.run([*command, "--out", tmp_path], check=True, timeout=120)
+    text = (tmp_path / "put_device_host_time.json").read_text()
+    results = json.loads(text)["results"]
+    assert len(results) == 12
+    for row in results:
+        # And others now and then, such as a look at the device.
+        for call in CALLS_OF_A_PUT:
+            assert row["driver_calls"][call] == 1
+
+
 def test_the_hosts_time_for_ragged_batches_is_measured_without_a_gpu(tmp_path):
     command = [sys.executable, BENCH / "draw_ragged_host_time.py", "--rounds", "1"]
     subprocess.run([*command, "--out", tmp_path], check=True, timeout=120)

@@ -226,6 +226,36 @@ def test_ragged_batches_come_as_from_the_host(on, kind):
 
 
 @KINDS
+@pytest.mark.parametrize("of_examples", [False, True])
+def test_lists_of_ragged_examples_come_as_from_the_host(on, kind, of_examples):
+    """Lists of arrays, and lists of examples, as `collate_fn=list` leaves them."""
+
+    def batched(examples):
+        batches = [examples[i : i + 7] for i in range(0, N, 7)]
+        if of_examples:
+            return batches
+        return [{"image": [each["image"] for each in batch]} for batch in batches]
+
+    class Batches:
+        def __iter__(self):
+            for batch in batched(sequences()):
+                rows = batch if of_examples else batch["image"]
+                placed = [
+                    kind(on.array(row["image"] if of_examples else row)) for row in rows
+                ]
+                yield (
+                    [{"image": each} for each in placed]
+                    if of_examples
+                    else {"image": placed}
+                )
+
+    kwargs = {**EXAMPLES, **RAGGED, "batched": True}
+    loader = echobuf.EchoLoader(Batches(), **kwargs)
+    expected = echobuf.EchoLoader(batched(sequences()), **kwargs)
+    assert count_same(loader, expected) > 20
+
+
+@KINDS
 def test_padded_batches_come_as_from_the_host(on, kind):
     ours = [{"image": np.full((4, 1 + i % 3, 2), i, np.float32)} for i in range(12)]
     upstream = Upstream(ours, lambda image: kind(on.array(image)))

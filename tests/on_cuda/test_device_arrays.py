@@ -50,6 +50,21 @@ class Answers:
         return name
 
 
+class Counts:
+    """An object that counts how often it is asked for what it has not."""
+
+    asked = 0
+
+    def __getattr__(self, name):
+        type(self).asked += 1
+        raise AttributeError(name)
+
+
+def test_no_code_of_an_object_is_run():
+    assert not is_on_device(Counts())
+    assert Counts.asked == 0
+
+
 class Raises:
     """An object that raises whenever it is asked."""
 
@@ -142,6 +157,7 @@ def test_a_dtype_of_torchs_is_the_one_of_ml_dtypes(torch):
     ("attributes", "text"),
     [
         ({"layout": "torch.sparse_coo"}, "is torch.sparse_coo; give `x.to_dense"),
+        ({"layout": "torch.jagged", "is_nested": True}, "is a nested tensor. It is"),
         ({"requires_grad": True}, "requires a gradient, .* give `x.detach"),
         ({"is_conj": lambda: True}, "give `x.resolve_conj"),
         ({"is_neg": lambda: True}, "give `x.resolve_neg"),

@@ -66,7 +66,7 @@ def _put_batches(
 ) -> tuple[int, int] | None:
     """Put whole batches with ragged leaves, one by one once all were checked."""
     batches = []
-    for number, batch in enumerate(_split_batches(leaves, spec)):
+    for number, batch in enumerate(split_batches(leaves, spec)):
         try:
             batches.append(prepare_put(batch, spec, stacked=False))
         except SpecError as error:
@@ -85,7 +85,7 @@ def _put_batches(
     return None
 
 
-def _split_batches(leaves: list[Any], spec: Spec) -> list[list[Any]]:
+def split_batches(leaves: list[Any], spec: Spec) -> list[list[Any]]:
     """Return the leaves of each of several whole batches."""
     counts = []
     for leaf, field, path in zip(leaves, spec.fields, spec.paths, strict=True):

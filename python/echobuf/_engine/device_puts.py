@@ -10,9 +10,17 @@ import numpy as np
 
 from echobuf import _core
 from echobuf._engine.arrays import prepare_put, read_leaf
-from echobuf._engine.ragged_forms import RaggedLeaf, split
+from echobuf._engine.ragged_forms import RaggedLeaf, check_offsets_place, split
 from echobuf._engine.versions import Versions
-from echobuf.device_arrays import is_cupys, is_on_device, is_tensor, place, read
+from echobuf.device_arrays import (
+    is_cupys,
+    is_exchanged,
+    is_on_device,
+    is_tensor,
+    place,
+    read,
+)
+from echobuf.device_views import join_rows, shape_of
 from echobuf.errors import OptionError, SpecError
 from echobuf.field import Field, is_ragged
 from echobuf.spec import Spec
@@ -68,12 +76,14 @@ class DevicePuts:
 
     def let_go(self) -> None:
         """Let go of arrays whose copies are done."""
-        if self._kept:
-            arrived = self.core.arrived()
+        arrived = self.core.arrived() if self._kept else 0
+        while self._kept:
             try:
-                while self._kept[0][0] <= arrived:
-                    self._kept.popleft()
-            except IndexError:  # another thread is as far
+                kept = self._kept.popleft()
+            except IndexError:  # another thread has it
+                return
+            if kept[0] > arrived:
+                self._kept.appendleft(kept)
                 return
 
     def keep(self, end: int, owners: list[Any]) -> None:
@@ -118,7 +128,7 @@ class DevicePut:
         ):
             array, offsets = _take_apart(leaf, name) if pair else (leaf, None)
             if isinstance(array, _Arrays):
-                places = [self._find(each, name) for each in array]
+                places = [self._read(each, name) for each in array]
                 self._hosts.append(_offsets_of(places))
                 self._placed.append(places)
             elif is_on_device(array):
@@ -128,8 +138,15 @@ class DevicePut:
                 self._hosts.append(leaf)
                 self._placed.append(None)
 
-    def _find(self, array: Any, name: str) -> tuple[Any, ...]:
-        """Return where an array lies, as the core takes it."""
+    def _find(self, array: Any, name: str) -> Any:
+        """Return where an array lies; or a tensor, which the core reads itself."""
+        if not is_exchanged(array):
+            return self._read(array, name)
+        self._join(array)
+        self._hold(array, array, reused=False)
+        return array
+
+    def _read(self, array: Any, name: str) -> tuple[Any, ...]:
         address, shape, strides, dtype, ordinal, valid_on, owner, reused = read(
             array, name, self._join(array)
         )
@@ -140,13 +157,17 @@ class DevicePut:
             )
         if valid_on is not None:
             self._add(valid_on)
+        self._hold(array, owner, reused=reused)
+        return address, shape, strides, dtype, dtype.itemsize
+
+    def _hold(self, array: Any, owner: Any, *, reused: bool) -> None:
+        """See to it that memory is nobody else's before the copy is done."""
         if reused or self._given is not None:
             self._owners.append(owner)
         elif hasattr(array, "record_stream"):  # memory of another stream's, perhaps
             if self._torchs is None:
                 self._torchs = _torch_stream(self._puts.ordinal)
             array.record_stream(self._torchs)
-        return address, shape, strides, dtype, dtype.itemsize
 
     def _join(self, array: Any) -> int:
         """Return the stream of the copy, which comes behind that of an array."""
@@ -195,6 +216,10 @@ class DevicePut:
     def _attempt(self, timeout: float | None, versions: Versions | None) -> Outcome:
         puts = self._puts
         puts.let_go()
+        # One of several batches that lies on the host. (A tensor has no truth value.)
+        if all(place is None for place in self._placed):
+            arrays = prepare_put(self._leaves, puts.spec, stacked=self._stacked)
+            return puts.core.put(arrays, self._stacked, timeout, versions)
         assert self._stream is not None
         try:
             outcome, end = puts.core.put_on_device(
@@ -220,7 +245,7 @@ class DevicePut:
     # ---- what the core does not take as it is
 
     def _convert(self) -> None:
-        """Make leaves on the host arrays that the core takes.
+        """Make leaves on the host arrays that the core takes, and read tensors.
 
         Raises:
             SpecError: names a leaf that does not fit.
@@ -229,7 +254,11 @@ class DevicePut:
         whole = bool(spec.batch_axis)
         names = self._puts.names[self._stacked]
         for index, (field, name) in enumerate(zip(spec.fields, names, strict=True)):
-            if self._placed[index] is None:
+            found = self._placed[index]
+            if found is not None:
+                if not isinstance(found, tuple | list):  # a tensor
+                    self._placed[index] = self._read(found, name)
+            else:
                 self._hosts[index] = read_leaf(
                     self._leaves[index],
                     field,
@@ -239,7 +268,20 @@ class DevicePut:
                 )
 
     def _refuse(self) -> None:
-        """Raise for the leaf that does not fit; the checks look at shapes alone."""
+        """Raise for the leaf that does not fit."""
+        self.check()
+        raise SpecError(
+            f"`{_what(self._stacked)}` has offsets that leave out rows on the device; "
+            "they must begin with 0 and end with the number of rows."
+        )
+
+    def check(self) -> None:
+        """Check shapes, dtypes and sizes, and look at nothing on the device.
+
+        Raises:
+            SpecError: a leaf does not fit the spec.
+            CapacityError: an example is too large.
+        """
         ghosts: list[Any] = []
         for leaf, offsets, found in zip(
             self._leaves, self._hosts, self._placed, strict=True
@@ -255,10 +297,6 @@ class DevicePut:
             ghosts.append(ghost if offsets is None else (ghost, offsets))
         spec, stacked = self._puts.spec, self._stacked
         self._puts.check_sizes(prepare_put(ghosts, spec, stacked=stacked), stacked)
-        raise SpecError(
-            f"`{_what(stacked)}` has offsets that leave out rows on the device; they "
-            "must begin with 0 and end with the number of rows."
-        )
 
 
 def some_on_device(leaves: list[Any], spec: Spec, *, pairs: bool) -> bool:
@@ -293,8 +331,8 @@ def _sample(leaf: Any, field: Field, *, pairs: bool) -> Any:
     """Return an array of a leaf."""
     if isinstance(leaf, RaggedLeaf):
         return leaf.sample()
-    if pairs and is_ragged(field) and isinstance(leaf, list | tuple):
-        return leaf[0] if leaf else None
+    while pairs and is_ragged(field) and isinstance(leaf, list | tuple):
+        leaf = leaf[0] if leaf else None
     return leaf
 
 
@@ -323,21 +361,27 @@ def _take_apart(leaf: Any, name: str) -> tuple[Any, Any]:
             )
         return _Arrays(parts), None
     if parts is None:
-        if is_on_device(leaf):
-            raise SpecError(
-                f"`{name}` is one array on {place(leaf)}; give "
-                "`echobuf.Ragged(values, offsets)` with offsets on the host."
-            )
-        return leaf, None
+        return _of_one_length(leaf, name) if is_on_device(leaf) else (leaf, None)
     values, offsets = parts
     if not is_on_device(values):
         return leaf, None
-    if is_on_device(offsets):
-        raise SpecError(
-            f"`{name}` has its offsets on {place(offsets)}, and the host must know the "
-            "lengths; give them as a NumPy array, which `x.cpu()` or `x.get()` waits "
-            "for."
-        )
+    check_offsets_place(offsets, name)
     found = np.asarray(offsets)
     is_whole = found.dtype.kind in "iu"  # the checks refuse others
     return values, np.ascontiguousarray(found, np.int64 if is_whole else None)
+
+
+def _of_one_length(leaf: Any, name: str) -> tuple[Any, Any]:
+    """Return the values and offsets of one array `[n, length, ...]`.
+
+    Raises:
+        SpecError: it has fewer axes, or cannot be seen as one of rows.
+    """
+    shape = shape_of(leaf)
+    if len(shape) < 2:
+        raise SpecError(
+            f"`{name}` has shape {list(shape)} on {place(leaf)}; give "
+            "`echobuf.Ragged(values, offsets)` with offsets on the host, or a list of "
+            "arrays."
+        )
+    return join_rows(leaf, name), np.arange(shape[0] + 1, dtype=np.int64) * shape[1]

@@ -10,7 +10,8 @@ import numpy as np
 from echobuf import _core
 from echobuf._engine import ragged
 from echobuf._engine.arrays import put_tree
-from echobuf._engine.device_puts import DevicePut, DevicePuts, some_on_device
+from echobuf._engine.device_batches import device_put
+from echobuf._engine.device_puts import DevicePuts, some_on_device
 from echobuf._engine.parts import Parts
 from echobuf._engine.ragged_forms import RaggedLeaf, split
 from echobuf._engine.versions import Versions, check_versions, other_count
@@ -91,8 +92,8 @@ class Producing(Parts):
                 `echobuf.Ragged(values, offsets)` or such a tuple, a list of n arrays, a
                 jagged nested tensor, or an Arrow array of lists or binary strings.
                 With `unit="batch"` these are n whole batches, and a ragged leaf is a
-                list of n such leaves. The values of a `Ragged` may lie on the device,
-                its offsets not.
+                list of n such leaves. The values of a `Ragged`, or all arrays of a
+                list, may lie on the device; offsets may not.
             timeout: seconds to wait for room at most, in all.
             version: as for `put`, for all of them; or an array `[n]` of integers, one
                 for each.
@@ -208,7 +209,7 @@ class Producing(Parts):
                 self._check_sizes,
             )
         try:
-            put = DevicePut(puts, leaves, stacked=stacked, stream=stream)
+            put = device_put(puts, leaves, stacked=stacked, stream=stream)
             outcome = put.run(current.slice_s if timeout is None else timeout, versions)
         except (SpecError, CapacityError, OptionError):
             self.ready()  # a buffer whose context was left says that first

@@ -7,8 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from echobuf._engine.ragged_forms import Array, bytes_as_array, is_nested, split
-from echobuf.device_arrays import is_on_device, place
+from echobuf._engine.ragged_forms import (
+    Array,
+    bytes_as_array,
+    check_offsets_place,
+    is_nested,
+    split,
+)
 from echobuf.errors import SpecError
 from echobuf.field import Field, check_dtype
 from echobuf.ragged import Packed, Padded, Ragged
@@ -103,11 +108,7 @@ def _as_offsets(pair: tuple[Any, Any], name: str) -> Array:
             f"`{name}.offsets` is a list; it must be an array of int64. Make it one: "
             "`np.asarray(offsets, np.int64)`."
         )
-    if is_on_device(pair[1]):
-        raise SpecError(
-            f"`{name}` has its offsets on {place(pair[1])}, and the host must know the "
-            "lengths; give them as a NumPy array."
-        )
+    check_offsets_place(pair[1], name)
     offsets = as_array(pair[1], f"{name}.offsets")
     if offsets.dtype != np.int64:
         hint = "" if isinstance(pair, Ragged) else _TUPLE

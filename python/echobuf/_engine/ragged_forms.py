@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from echobuf import hints
-from echobuf.device_arrays import is_on_device
+from echobuf.device_arrays import is_on_device, place
 from echobuf.device_views import rows_from
 from echobuf.errors import SpecError
 from echobuf.field import Field
@@ -132,6 +132,16 @@ def as_arrays(tree: Any) -> Any:
     return map_leaves(bytes_as_array, tree)
 
 
+def check_offsets_place(offsets: Any, name: str) -> None:
+    """Raise `SpecError` for offsets on a device."""
+    if is_on_device(offsets):
+        raise SpecError(
+            f"`{name}` has its offsets on {place(offsets)}, and the host must know the "
+            "lengths; give `echobuf.Ragged(values, offsets)` with offsets as a NumPy "
+            "array, which `x.cpu()` or `x.get()` waits for."
+        )
+
+
 # ---- torch's
 
 
@@ -151,6 +161,7 @@ def _split_nested(tensor: Any, name: str) -> Parts:
         )
     if tensor.lengths() is not None:  # with gaps between its rows
         return list(tensor.unbind())
+    check_offsets_place(tensor.offsets(), name)
     offsets = as_array(tensor.offsets(), name).astype(np.int64)  # of int32, some
     return tensor.values()[: offsets[-1]], offsets
 

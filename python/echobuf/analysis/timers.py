@@ -16,6 +16,7 @@ from echobuf.analysis.source import Source, failed, raised_at
 from echobuf.analysis.step import Step
 from echobuf.analysis.timing import Phase, Timings
 from echobuf.errors import SpecError, UpstreamError, describe
+from echobuf.loader.caller_context import CallerContext
 from echobuf.loader.loader import internals_of
 
 T = TypeVar("T")
@@ -42,20 +43,32 @@ class WatchedItems:
         return time.monotonic() - self._last
 
 
-def run_watched(work: Callable[[WatchedItems], T], timeout: float) -> T:
+def run_watched(
+    work: Callable[[WatchedItems], T], timeout: float, device: str = "cpu"
+) -> T:
     """Run `work` on a background thread, as a loader does, while it makes progress.
+
+    The thread has the context of the caller, as upstream's thread of a loader on
+    `device` has it.
 
     `work` calls `watched.tick()` for each item, and ends once `watched.stopped`. After
     an `UpstreamError` for a time without items, longer than `timeout`, the thread is
     left behind: it ends when upstream's current call returns.
     """
     watched, outcome = WatchedItems(), Future[T]()
+    context = CallerContext(device)
 
     def run() -> None:
         try:
-            outcome.set_result(work(watched))
+            context.enter()
+            try:
+                result = context.run(work, watched)
+            finally:
+                context.leave()
         except BaseException as error:
             outcome.set_exception(error)
+        else:
+            outcome.set_result(result)
 
     thread = threading.Thread(target=run, name="echobuf-analyze", daemon=True)
     thread.start()
@@ -155,7 +168,7 @@ class UpstreamTimer:
                 del item
                 begin = timing.now()
 
-        run_watched(work, self._timeout)
+        run_watched(work, self._timeout, source.arguments.device)
         few = done.ended or timings.count < 2
         if few and done.items < skipped + 2 * self.group:
             for each in head:
@@ -192,7 +205,8 @@ class OverlapTimer:
         internals = internals_of(loader)
         skipped = self._group if upstream is None else 1
         start = timing.now()
-        epoch = run_watched(lambda _: iter(loader), self._timeout)
+        device = self._source.arguments.device
+        epoch = run_watched(lambda _: iter(loader), self._timeout, device)
         try:  # the first item is there
             steps = self._train(loader, epoch, is_over, skipped, start)
         except TimeoutError:

@@ -83,11 +83,12 @@ class SimulatedArray:
         >>> with simulated_cuda() as simulation:
         ...     images = simulation.array(np.arange(6).reshape(2, 3))
         ...     print(images.T)
+        ...     kept = images.copy()
         ...     images[0].copy_from([7, 8, 9])
-        ...     print(images.get().tolist())
+        ...     print(images.get().tolist(), kept.get().tolist())
         ...     images.free()
         SimulatedArray(shape=(3, 2), dtype=int64, device=0)
-        [[7, 8, 9], [3, 4, 5]]
+        [[7, 8, 9], [3, 4, 5]] [[0, 1, 2], [3, 4, 5]]
     """
 
     def __init__(self, memory: ArrayMemory, ghost: np.ndarray[Any, Any]) -> None:
@@ -184,7 +185,7 @@ class SimulatedArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if np.dtype(self.dtype.str) != self.dtype:
+        if self.dtype.name in _CODES:
             raise AttributeError(f"no typestr means {self.dtype}; use `__dlpack__`.")
         address = self._ghost.ctypes.data if self._ghost.size else 0
         return {
@@ -242,7 +243,7 @@ class SimulatedArray:
 
 def to_device(device: SimulatedDevice, values: np.ndarray[Any, Any]) -> SimulatedArray:
     """Return an array on a device with these values, written on the current stream."""
-    if values.dtype.hasobject or values.dtype.kind in "USMm":
+    if values.dtype.kind not in "biufc" and values.dtype.name not in _CODES:
         raise TypeError(f"`values` are {values.dtype}; a device has numbers.")
     array = _empty(device, values.shape, values.dtype)
     array.copy_from(values)

@@ -63,7 +63,7 @@ class Simulation:
         ...     buffer = EchoBuffer(
         ...         Field((), np.int64), batch_size=2, window=2, factor=1, device="cuda"
         ...     )
-        ...     buffer.put_batch(simulation.array(np.arange(2)).get())
+        ...     buffer.put_batch(simulation.array(np.arange(2)))
         ...     with simulation.stream():
         ...         print(sorted(buffer.next_batch().tolist()))
         ...     print(simulation.reports)

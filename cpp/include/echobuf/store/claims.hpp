@@ -137,12 +137,9 @@ class Claims {
               const std::uint64_t* units = nullptr) {
     // Two loops: records without rows are small, and a claim is a part of their put.
     if (units_ > 0) return claim_rows(want, term, units);
-    // Acquire: pairs with release(); the consumer's reads of these slots are done.
-    return claim_slots(want, term,
-                       [this] { return limit_.load(std::memory_order_acquire); });
+    return claim_slots(want, term, [this] { return limit(); });
   }
-  /// The same of records without rows, below `limit`, for who knows better which slots
-  /// are free: others then find no room below where this has come to.
+  /// The same of records without rows, below another limit.
   Claim claim_below(std::uint64_t limit, std::uint64_t want, std::uint64_t term) {
     return claim_slots(want, term, [&] { return limit; });
   }
@@ -175,7 +172,8 @@ class Claims {
   }
 
   EventCount& room() { return room_; }
-  /// The position below which records without rows have room. Acquire: as in claim().
+  /// The position below which records without rows have room. Acquire: pairs with
+  /// release(); the consumer's reads of these slots are done.
   std::uint64_t limit() const { return limit_.load(std::memory_order_acquire); }
 
   bool held_back() const { return held_back_.load(std::memory_order_relaxed); }
