@@ -53,7 +53,8 @@ total="${ECHOBUF_GPU_SECONDS:-460}"
 simulated=""
 # The most important first.
 smokes=(draw chain graph torch jax)
-tests=(ragged transforms order streams graphs torch current errors processes jax experiments memory)
+tests=(ragged transforms order streams graphs torch current errors processes jax experiments
+  producer_examples memory)
 alone=" memory " # tests beside which nothing else uses the device
 benchmarks=(draw_images draw_augmented draw_pages draw_small draw_ragged host_time upload training resnet
   host_echoing replay_peers put_device)

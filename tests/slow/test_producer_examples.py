@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("no_leaked_threads")
 
 
 @pytest.fixture
-def load():
+def example():
     """Import an example by its name, with one thread of torch."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -49,8 +49,8 @@ def put_on_device(train, simulation, monkeypatch):
     return counts
 
 
-def test_a_learner_uses_transitions_that_are_put_from_the_device(load, monkeypatch):
-    train = load("replay_ratio")["train"]
+def test_a_learner_uses_transitions_that_are_put_from_the_device(example, monkeypatch):
+    train = example("replay_ratio")["train"]
     expected = train(8, 4096, evaluations=2)
     # Four segments of 1,024 came, and each pass was over those that had come.
     assert expected.updates == (1 + 2 + 3 + 4) * 1024 // 256
@@ -61,8 +61,8 @@ def test_a_learner_uses_transitions_that_are_put_from_the_device(load, monkeypat
     assert counts == [256] * 16
 
 
-def test_forecasts_are_put_back_from_the_device(load, monkeypatch):
-    train = load("own_forecasts")["train"]
+def test_forecasts_are_put_back_from_the_device(example, monkeypatch):
+    train = example("own_forecasts")["train"]
     expected = train(4, 40)
     with simulated_cuda(1) as simulation:
         counts = put_on_device(train, simulation, monkeypatch)
@@ -70,9 +70,9 @@ def test_forecasts_are_put_back_from_the_device(load, monkeypatch):
     assert counts == [256, *[16] * 40]
 
 
-def test_pendulums_swing_as_gymnasiums(load):
+def test_pendulums_swing_as_gymnasiums(example):
     gymnasium = pytest.importorskip("gymnasium")
-    names = load("replay_ratio")
+    names = example("replay_ratio")
     world = names["Pendulums"](8, "cpu", seed=3)
     other = gymnasium.make("Pendulum-v1").unwrapped
     other.reset()
@@ -88,8 +88,8 @@ def test_pendulums_swing_as_gymnasiums(load):
             assert after[i].tolist() == pytest.approx(seen.tolist(), abs=1e-5)
 
 
-def test_a_field_is_carried_and_none_of_it_is_lost(load):
-    names = load("own_forecasts")
+def test_a_field_is_carried_and_none_of_it_is_lost(example):
+    names = example("own_forecasts")
     runs = names["Flow"]("cpu").runs(3, seed=0)
     mean, spread = runs.mean((2, 3)), runs.std((2, 3))
     assert torch.allclose(mean, mean[:, :1].expand_as(mean), atol=1e-5)
@@ -97,8 +97,8 @@ def test_a_field_is_carried_and_none_of_it_is_lost(load):
     assert ((runs[:, 1] - runs[:, 0]).abs().amax((1, 2)) > 0.1).all()
 
 
-def test_forecasts_go_on_until_their_run_ends(load):
-    names = load("own_forecasts")
+def test_forecasts_go_on_until_their_run_ends(example):
+    names = example("own_forecasts")
     runs = names["Flow"]("cpu").runs(4, seed=0)
     examples = names["Examples"](runs, 4)
     last = {"field": runs[:, -2], "run": torch.arange(4)}
@@ -121,8 +121,10 @@ def test_forecasts_go_on_until_their_run_ends(load):
         ("own_forecasts", ["--updates", "20", "--fresh", "2"], "after 20 updates"),
     ],
 )
-def test_they_print_before_and_after_and_draw(load, tmp_path, capsys, name, few, said):
-    load(name)["main"]([*few, "--plot", str(tmp_path / "a.png")])
+def test_they_print_before_and_after_and_draw(
+    example, tmp_path, capsys, name, few, said
+):
+    example(name)["main"]([*few, "--plot", str(tmp_path / "a.png")])
     text = capsys.readouterr().out
     assert said in text
     assert "before" in text
