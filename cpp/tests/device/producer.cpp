@@ -18,13 +18,16 @@ DeviceProducer::DeviceProducer(DeviceBuffer& buffer, const cuda::Driver& driver,
 }
 
 DeviceProducer::~DeviceProducer() {
-  const cuda::DeviceContext::RelaxedScope scope(buffer_.backend().context(),
-                                                std::nothrow);
-  for (const cuda::StreamHandle stream : streams_) {
-    driver_.calls().stream_synchronize(stream);
-    driver_.calls().stream_destroy(stream);
+  try {
+    const cuda::DeviceContext::RelaxedScope scope(buffer_.backend().context(),
+                                                  std::nothrow);
+    for (const cuda::StreamHandle stream : streams_) {
+      driver_.calls().stream_synchronize(stream);
+      driver_.calls().stream_destroy(stream);
+    }
+    for (const cuda::Address address : taken_) driver_.calls().memory_free(address);
+  } catch (const cuda::Error&) {  // a call was to be refused
   }
-  for (const cuda::Address address : taken_) driver_.calls().memory_free(address);
 }
 
 /// Copies a leaf to the device, its examples some bytes apart, and not aligned.
