@@ -46,6 +46,23 @@ def some(tree: Any, chance: random.Random, move: Callable[[Any], Any]) -> Any:
     return optree.tree_unflatten(structure, moved)
 
 
+def laid_out(simulation: Simulation, leaf: np.ndarray, dice: random.Random) -> Any:
+    """Copy a leaf to a device in any layout: dense, reversed, or part of another."""
+    back = (slice(None, None, -1),) * leaf.ndim
+    kind = dice.choice(["dense", "reversed", "transposed", "part"])
+    if kind == "reversed":
+        return simulation.array(leaf[back].copy())[back]
+    if kind == "transposed":
+        return simulation.array(leaf.T.copy()).T
+    if kind == "part" and leaf.ndim:
+        part = (slice(1, None, 2), *(slice(1, None) for _ in leaf.shape[1:]))
+        shape = (2 * leaf.shape[0], *(extent + 1 for extent in leaf.shape[1:]))
+        whole = np.zeros(shape, leaf.dtype)
+        whole[part] = leaf
+        return simulation.array(whole)[part]
+    return simulation.array(leaf)
+
+
 class Interface:
     """An array that says where it is by `__cuda_array_interface__` alone."""
 

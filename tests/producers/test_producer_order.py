@@ -5,7 +5,15 @@ import random
 
 import optree
 import pytest
-from device_examples import on_device, random_batch, random_spec, rows, served, some
+from device_examples import (
+    laid_out,
+    on_device,
+    random_batch,
+    random_spec,
+    rows,
+    served,
+    some,
+)
 
 from echobuf.testing import simulated_cuda
 from helpers import WAIT_S, largest_batch
@@ -63,6 +71,7 @@ def test_any_spec_is_drawn_as_from_the_host(seed):
         for move in (
             lambda tree: on_device(simulation, tree),
             lambda tree: some(tree, dice, simulation.array),
+            lambda tree: some(tree, dice, lambda x: laid_out(simulation, x, dice)),
             lambda tree: dice.choice([tree, on_device(simulation, tree)]),
         ):
             got = served(spec, options, producer(batch, turns, move), "cuda")

@@ -7,6 +7,7 @@ import pytest
 from device_examples import (
     Interface,
     bits,
+    laid_out,
     on_device,
     random_batch,
     random_spec,
@@ -35,6 +36,7 @@ def test_any_spec_is_drawn_as_from_the_host(seed):
         for move in (
             lambda tree: on_device(simulation, tree),
             lambda tree: some(tree, dice, simulation.array),
+            lambda tree: some(tree, dice, lambda x: laid_out(simulation, x, dice)),
         ):
             got = served(spec, options, producer(batch, turns, move), "cuda")
             assert got == expected
