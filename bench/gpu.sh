@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All that needs a GPU, in one go: without a network, in under eight minutes; on 16 cores,
-# with a wheel of the package, about six.
+# with a wheel of the package, about seven.
 #
 #   bench/gpu.sh DIR                  all of it; logs and results in DIR
 #   bench/gpu.sh DIR install          the package, and what lies in wheels/
