@@ -67,16 +67,14 @@ class Producing(Parts):
             TimeoutError: the time ran out; nothing was put.
             ClosedError: the buffer is closed.
         """
-        if timeout is None:
-            wait = current.slice_s
-        else:
-            wait = timeout = self._check_timeout(timeout)
-        if version is not None or stream is not None:
-            self._put_slowly(example, False, timeout, None, version, stream)
+        if timeout is None and version is None and stream is None:
+            outcome = self._core.put_tree(example, False, current.slice_s)
+            if outcome is not None:
+                self._put_slowly(example, False, None, outcome)
             return
-        outcome = self._core.put_tree(example, False, wait)
-        if outcome is not None:
-            self._put_slowly(example, False, timeout, outcome)
+        if timeout is not None:
+            timeout = self._check_timeout(timeout)
+        self._put_slowly(example, False, timeout, None, version, stream)
 
     def put_batch(
         self,
@@ -105,16 +103,14 @@ class Producing(Parts):
                 exception) examples were put.
             ClosedError: the buffer is, or was meanwhile, closed; `accepted` as above.
         """
-        if timeout is None:
-            wait = current.slice_s
-        else:
-            wait = timeout = self._check_timeout(timeout)
-        if version is not None or stream is not None:
-            self._put_slowly(batch, True, timeout, None, version, stream)
+        if timeout is None and version is None and stream is None:
+            outcome = self._core.put_tree(batch, True, current.slice_s)
+            if outcome is not None:
+                self._put_slowly(batch, True, None, outcome)
             return
-        outcome = self._core.put_tree(batch, True, wait)
-        if outcome is not None:
-            self._put_slowly(batch, True, timeout, outcome)
+        if timeout is not None:
+            timeout = self._check_timeout(timeout)
+        self._put_slowly(batch, True, timeout, None, version, stream)
 
     def _put_slowly(
         self,
