@@ -4,13 +4,16 @@
 // through NVRTC). Nothing here depends on the standard library at run time: NVRTC ships
 // none.
 
-// ECHOBUF_UNROLL stands before a loop whose bounds a kernel knows when it is compiled.
+// ECHOBUF_UNROLL stands before a loop whose bounds a kernel knows when it is compiled,
+// ECHOBUF_KEEP_LOOP before one that would take too many registers if it were unrolled.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define ECHOBUF_HD __host__ __device__
 #define ECHOBUF_UNROLL _Pragma("unroll")
+#define ECHOBUF_KEEP_LOOP _Pragma("unroll 1")
 #else
 #define ECHOBUF_HD
 #define ECHOBUF_UNROLL
+#define ECHOBUF_KEEP_LOOP
 #endif
 
 // ECHOBUF_INLINE stands before what loops of rows call, a few calls deep: Clang's

@@ -36,6 +36,7 @@ struct ScatterMove {
 ECHOBUF_HD inline uint64_t scatter_row(const ScatterLayout& a, const ScatterMove& move,
                                        uint64_t row) {
   uint64_t at = move.from;
+  ECHOBUF_KEEP_LOOP
   for (uint32_t i = move.field->axes - 1; i > 0; --i) {
     const ScatterAxis& axis = a.axis[move.field->axis + i - 1];
     const uint64_t rest = i > 1 ? row / axis.extent : 0;
