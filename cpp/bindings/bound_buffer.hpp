@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -77,12 +78,14 @@ class BoundBuffer : public Methods {
                       std::optional<double> timeout_s,
                       std::optional<std::uint64_t> term = std::nullopt,
                       py::handle version = Py_None) {
-    const std::shared_ptr<Core> buffer = hold();
-    if (const int refused = refuse(buffer)) return py::make_tuple(refused, 0);
+    if (const int refused = refuse(peek())) return py::make_tuple(refused, 0);
     HeldLeaves arrays;  // the last to go
     Sources sources;
     if (!bind_tree(tree, stacked, Py_None, arrays, sources))
       return py::make_tuple(kMismatch, 0);
+    if (!stacked && version.is_none() && put_at_once(term, sources)) return py::none();
+    const std::shared_ptr<Core> buffer = hold();
+    if (const int refused = refuse(buffer)) return py::make_tuple(refused, 0);
     return put_bound(*buffer, term.value_or(buffer->term()), sources, timeout_s,
                      version);
   }
@@ -258,6 +261,13 @@ class BoundBuffer : public Methods {
     return buffer_;
   }
 
+  /// The same while the GIL is kept, without a count of who holds it.
+#ifdef Py_GIL_DISABLED
+  std::shared_ptr<Core> peek() const { return hold(); }
+#else
+  const std::shared_ptr<Core>& peek() const { return buffer_; }
+#endif
+
   /// 0 if a call may go on, else the code that ends it.
   static int refuse(const std::shared_ptr<Core>& buffer) {
     if (!buffer) return kLeft;
@@ -312,6 +322,19 @@ class BoundBuffer : public Methods {
     const py::object table = referent(carried.ptr());
     return !table || self_of<CarriedObjects>(table.ptr())
                          .add(objects, stacked ? sources.n : sources.rows, stacked);
+  }
+
+  /// Puts a small example on the host, if it has room. The GIL is kept.
+  bool put_at_once(std::optional<std::uint64_t> term, const Sources& sources) try {
+    const auto& buffer = peek();
+    if (Core::kUploads || !buffer || buffer->record().stride() > kKeepGil ||
+        sources.payload > kKeepGil)
+      return false;
+    std::uint64_t done = 0;
+    return buffer->put(term.value_or(buffer->term()), sources.leaves.data(), 1,
+                       sources.rows, done, kAtOnce, nullptr) == Status::kOk;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 
   py::object put_bound(Core& buffer, std::uint64_t term, const Sources& sources,
