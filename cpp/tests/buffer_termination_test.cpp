@@ -113,7 +113,7 @@ TEST(Buffer, WakesTheConsumerWhenThePutInFlightAtCloseIsDone) {
 TEST(Buffer, LosesNoWakeUpBetweenTwoConsumers) {
   // Three examples a round, two for one consumer and one for the other. Each must get
   // its own before the next round begins, so a sleeper that is forgotten shows.
-  constexpr int kRounds = 4000;
+  constexpr int kRounds = rounds(4000);
   Buffer buffer(numbered(1, 1, {1, 1}));
   EventCount event;
   std::atomic<int> got{0};

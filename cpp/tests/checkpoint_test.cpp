@@ -75,7 +75,7 @@ TEST_P(KeptCheckpoint, OfAnyWordsIsRefusedOrServedToItsEnd) {
   }
   const std::size_t options = detail::words_of(GetParam()).size();
   int accepted = 0;
-  for (int turn = 0; turn < 8'000; ++turn) {
+  for (std::uint64_t turn = 0; turn < rounds(8'000); ++turn) {
     Words words = base[turn % 4];
     for (std::uint64_t changes = 1 + random() % 3; changes > 0; --changes) {
       std::uint64_t& word = words[options + random() % (words.size() - options)];

@@ -12,6 +12,7 @@ using echobuf::Clock;
 using echobuf::Deadline;
 using echobuf::DrawLock;
 using echobuf::test::far_off;
+using echobuf::test::rounds;
 using echobuf::test::Threads;
 
 TEST(DrawLock, IsOneThreadsAtATime) {
@@ -55,7 +56,7 @@ TEST(DrawLock, IsRefusedWhileTaken) {
 }
 
 TEST(DrawLock, WakesThoseWhoWaitWhenGivenBack) {
-  constexpr int kRounds = 5000;
+  constexpr int kRounds = rounds(5000);
   DrawLock lock;
   int count = 0;
   std::atomic<bool> lost{false};

@@ -42,7 +42,7 @@ TEST(Epochs, MayBeResetFromSeveralThreadsAtOnce) {
     BufferOptions options = numbered(4096, 64, {1, 1});
     options.prefetch = prefetch;
     Buffer buffer(options);
-    for (std::uint64_t round = 0; round < 150; ++round) {
+    for (std::uint64_t round = 0; round < rounds(150); ++round) {
       std::atomic<bool> stop{false};
       Threads producer, resetters;
       producer.start([&] {
@@ -105,7 +105,7 @@ TEST(Epochs, ForgetsBatchesHandedOutBeforeAReset) {
       });
     const Ids some = range(0, 256);
     std::uint64_t served = 0;
-    for (std::uint64_t epoch = 0; epoch < 200 && served == 0; ++epoch) {
+    for (std::uint64_t epoch = 0; epoch < rounds(200) && served == 0; ++epoch) {
       EXPECT_EQ(put(buffer, some), Status::kOk);
       for (std::uint64_t i = 0; i < epoch % 20; ++i) std::this_thread::yield();
       buffer.reset(epoch);
@@ -246,7 +246,7 @@ TEST(Epochs, OpenedAheadAreGoneOverToBetweenDraws) {
     BufferOptions options = numbered(64, 8, {2, 1});
     options.prefetch = prefetch;
     Buffer buffer(options);
-    constexpr std::uint64_t kEpochs = 1000;
+    constexpr std::uint64_t kEpochs = rounds(1000);
     std::atomic<bool> stop{false};
     Threads threads;
     for (int t = 0; t < 2; ++t)

@@ -48,7 +48,7 @@ TEST(Serve, EveryJobGetsEveryExampleOfEveryEpoch) {
 }
 
 TEST(Serve, AnEpochEndsWhereItEndsHoweverSoonTheNextOneCame) {
-  constexpr std::uint64_t kEpochs = 3000;
+  constexpr std::uint64_t kEpochs = echobuf::test::rounds(3000);
   Sizes sizes;
   for (std::uint64_t e = 0; e < kEpochs; ++e) sizes.push_back(e % 4);
   const auto ring = make_ring();
@@ -70,7 +70,7 @@ TEST(Serve, AnEpochEndsWhereItEndsHoweverSoonTheNextOneCame) {
 
 // The server ends an epoch, and publishes of the next one, while a job looks.
 TEST(Serve, AJobThatLooksMeanwhileTakesNothingOfTheNextEpoch) {
-  constexpr std::uint64_t kEpochs = 100'000, kEach = 2;
+  constexpr std::uint64_t kEpochs = echobuf::test::rounds(100'000), kEach = 2;
   const MappedHeader mapped;
   RingHeader& header = *mapped;
   header.slots = 1 << 19;

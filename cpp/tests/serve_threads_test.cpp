@@ -13,13 +13,7 @@
 #include "echobuf/shared/worker_pool.hpp"
 #include "serve_support.hpp"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define ECHOBUF_SANITIZED
-#endif
-#endif
-#if !defined(ECHOBUF_SANITIZED) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__SANITIZE_ADDRESS__)
+#ifndef ECHOBUF_SANITIZED
 
 namespace {
 /// How many threads still start; then one does not. Negative: all do.

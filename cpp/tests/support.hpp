@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "echobuf/buffer/buffer.hpp"
+#include "rounds.hpp"
 
 namespace echobuf::test {
 

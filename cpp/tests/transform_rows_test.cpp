@@ -6,6 +6,7 @@
 #include <string>
 
 #include "echobuf/transform/stage_executor.hpp"
+#include "rounds.hpp"
 #include "transform_cases.hpp"
 #include "transform_pixels.hpp"
 
@@ -64,7 +65,7 @@ void check_stage(const Stage& stage, std::uint32_t seed, Dice& dice) {
   }
 }
 
-constexpr std::uint32_t kCases = 1500;
+constexpr std::uint32_t kCases = echobuf::test::rounds(1500);
 
 TEST(TransformRows, NumbersAreThoseOfPixels) {
   for (std::uint32_t seed = 0; seed < kCases; ++seed) {
@@ -137,7 +138,7 @@ TEST(TransformRows, ElementsOfAnySizeArriveWhole) {
 }
 
 TEST(TransformRows, RunsEndAtWhatIsOutside) {
-  for (std::uint32_t seed = 0; seed < 2000; ++seed) {
+  for (std::uint32_t seed = 0; seed < echobuf::test::rounds(2000); ++seed) {
     Dice dice(seed);
     std::vector<std::int32_t> source(static_cast<std::size_t>(dice.from(1, 12)));
     for (std::int32_t& index : source) index = dice.from(-1, 4);

@@ -162,7 +162,7 @@ def test_a_child_that_leaves_the_buffer_alone_exits_as_if_it_were_not_there(pref
             start(buffer.put_batch, batch)
             start(buffer.next_batch)
         start(buffer.stats)  # keeps the GIL busy: others are on their way back to it
-        for turn in range(20):
+        for turn in range(10):
             held = buffer.next_batch()
             if (child := os.fork()) == 0:
                 if turn % 2:
@@ -224,7 +224,7 @@ next(epoch)
 
 @pytest.mark.parametrize("case", EXITS)
 def test_the_exit_of_the_interpreter_is_quick_and_quiet(case):
-    """It ends 20 times in forked children with a clean slate, then itself."""
+    """It ends 8 times in forked children with a clean slate, then itself."""
     run(f"""
         def use(turn):
             global buffer, prefetch
@@ -234,7 +234,7 @@ def test_the_exit_of_the_interpreter_is_quick_and_quiet(case):
             if turn % 2:
                 time.sleep(0.01)  # sometimes while they wait, sometimes before
 
-        for turn in range(20):
+        for turn in range(8):
             if (child := os.fork()) == 0:
                 use(turn)
                 sys.exit(0)

@@ -31,6 +31,35 @@ class Renewed:
         return item(index, renewal.generation, renewal.seed)
 
 
+class Drawn:
+    """Numbers of an item's seed, or of the global generators.
+
+    Here, since spawned workers import this module: torch only where it is to draw.
+    """
+
+    def __init__(self, count: int, source: str) -> None:
+        self.count = count
+        self.source = source
+        if source == "torch":
+            import torch
+
+            self.of_torch = torch.rand  # whoever unpickles it imports torch
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Any:
+        if self.source == "seed":
+            renewal = get_renewal()
+            assert renewal is not None
+            numbers = np.random.default_rng(renewal.seed).random(3)
+        elif self.source == "numpy":
+            numbers = np.random.rand(3)
+        else:
+            numbers = self.of_torch(3).numpy()
+        return {"x": numbers, "index": np.int64(index)}
+
+
 def item(index: int, generation: int, seed: int) -> dict[str, Any]:
     length = 100 + 37 * (index + 5 * generation) % 400
     numbers = np.random.default_rng(seed).integers(0, 256, length, np.uint8)

@@ -239,7 +239,7 @@ def test_changed_bytes_anywhere_in_a_store_end_no_process(tmp_path, size):
     whole = (path / "items.sqlite3").read_bytes()
     chance = random.Random(size)
     opened = set()
-    for _ in range(60):
+    for _ in range(30):
         changed = bytearray(whole)
         for _ in range(chance.choice([1, 4, 30, 300])):
             at = chance.randrange(chance.choice([100, 8192, len(whole)]))

@@ -4,46 +4,24 @@ import copy
 import itertools
 import multiprocessing
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-import torch
 from torch.utils.data import DataLoader, Subset
 from torch.utils.data.distributed import DistributedSampler
 
 import echobuf
 import echobuf.torch
-from renewed_data import Renewed, make, reference
+from renewed_data import Drawn, Renewed, make, reference
 
 COUNT = 24
 EPOCHS = 7
 
 
-class Drawn:
-    """Numbers of an item's seed, or of the global generators."""
-
-    def __init__(self, source):
-        self.source = source
-
-    def __len__(self):
-        return COUNT
-
-    def __getitem__(self, index):
-        if self.source == "seed":
-            seed = echobuf.cache.get_renewal().seed
-            numbers = np.random.default_rng(seed).random(3)
-        elif self.source == "numpy":
-            numbers = np.random.rand(3)
-        else:
-            numbers = torch.rand(3, dtype=torch.float64).numpy()
-        return {"x": numbers, "index": np.int64(index)}
-
-
 def expected(tmp_path, source):
     """Return the numbers of each epoch, by index, without workers."""
-    cached = make(tmp_path / "alone", source=Drawn(source))
+    cached = make(tmp_path / "alone", source=Drawn(COUNT, source))
     table = []
     for epoch in range(EPOCHS):
         cached.set_epoch(epoch)
@@ -76,7 +54,7 @@ def test_a_data_loader_serves_the_items_of_one_process(
     place, tmp_path, source, options
 ):
     table, made = expected(tmp_path, source)
-    cached = make(place(), source=Drawn(source))
+    cached = make(place(), source=Drawn(COUNT, source))
     loader = DataLoader(cached, batch_size=5, shuffle=True, **options)
     for epoch in range(EPOCHS):
         cached.set_epoch(epoch)
@@ -87,7 +65,7 @@ def test_a_data_loader_serves_the_items_of_one_process(
 
 def test_persistent_workers_follow_any_epoch(tmp_path):
     table, _ = expected(tmp_path, "seed")
-    cached = make(tmp_path / "workers", source=Drawn("seed"))
+    cached = make(tmp_path / "workers", source=Drawn(COUNT, "seed"))
     loader = DataLoader(cached, batch_size=4, num_workers=2, persistent_workers=True)
     for epoch in (0, 5, 2, 2, 6, 1):
         cached.set_epoch(epoch)
@@ -100,7 +78,7 @@ def test_persistent_workers_follow_any_epoch(tmp_path):
 
 def test_a_part_of_it_in_a_loader_follows_the_epoch_of_the_whole(tmp_path):
     table, _ = expected(tmp_path, "seed")
-    cached = make(tmp_path / "workers", source=Drawn("seed"))
+    cached = make(tmp_path / "workers", source=Drawn(COUNT, "seed"))
     loader = DataLoader(Subset(cached, range(COUNT)), batch_size=4)
     for epoch in (0, 3):
         cached.set_epoch(epoch)
@@ -128,7 +106,7 @@ ECHO = {"batch_size": 4, "window": 8, "factor": 2}
 )
 def test_a_loader_of_echobuf_tells_it_the_epoch(place, tmp_path, source, wrap):
     table, made = expected(tmp_path, source)
-    cached = make(place(), source=Drawn(source))
+    cached = make(place(), source=Drawn(COUNT, source))
     loader = wrap(cached)
     for epoch in range(EPOCHS):
         loader.set_epoch(epoch)
@@ -141,7 +119,7 @@ def test_a_loader_of_echobuf_that_is_resumed_serves_the_same_batches(tmp_path, w
     """In a directory that has the items, and in one that has none."""
 
     def make_loader(name):
-        cached = make(tmp_path / name, source=Drawn("seed"))
+        cached = make(tmp_path / name, source=Drawn(COUNT, "seed"))
         return echobuf.EchoLoader(cached, num_workers=workers, seed=3, **ECHO)
 
     def texts(batches):
@@ -191,7 +169,7 @@ def test_ranks_serve_what_one_process_serves(tmp_path, shared):
 
 
 def run_rank(rank, directory, pipe):
-    cached = make(directory, source=Drawn("seed"))
+    cached = make(directory, source=Drawn(COUNT, "seed"))
     sampler = DistributedSampler(cached, 2, rank)
     for epoch in iter(pipe.recv, None):
         sampler.set_epoch(epoch)

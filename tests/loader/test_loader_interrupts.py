@@ -106,7 +106,7 @@ def test_epochs_of_a_server(check, monkeypatch):
         serve.Server(Numbers(N), "interrupted", window=8, lag=4),
         serve.attach("interrupted") as attached,
     ):
-        check(attached, monkeypatch, step=3)  # each is an epoch or two of the server
+        check(attached, monkeypatch, step=7)  # each is an epoch or two of the server
 
 
 def test_a_thread_of_a_server_that_is_stopped_again_gives_up_no_other_epoch(

@@ -37,6 +37,6 @@ def nothing_left() -> Iterator[None]:
     until(_have_workers_gone)
     no_feeder()
     gc.collect()
-    assert _open_memory() == before
+    assert _open_memory() <= before  # caches of other tests may go meanwhile
     left = {each for each in set(os.listdir("/dev/shm")) - shared if "echobuf" in each}
     assert not left

@@ -91,7 +91,7 @@ def test_killed_workers_lose_nothing_and_mix_nothing(dataset, in_order):
         found = []
         for number, batch in enumerate(loader):
             found += check(batch, dataset)
-            if number % 10 == 5 and (alive := workers_alive()):
+            if number % 20 == 5 and (alive := workers_alive()):
                 kill(dice.choice(alive))
         assert sorted(found) == sorted([*range(N)] * 2)
 
@@ -151,7 +151,7 @@ def test_what_cannot_be_sent_names_its_example(odd, said, at, in_order, tmp_path
         pytest.skip("it is an array in the first example, and that decides")
     flag = tmp_path / "flag"
     flag.touch()
-    loader = spawned(Odd(N, odd, at, flag), 2, in_order=in_order)
+    loader = load(Odd(N, odd, at, flag), 2, in_order=in_order)
     with pytest.raises(echobuf.ItemError, match=f"example {at} of upstream.*{said}"):
         counts(loader, Named(N))
     flag.unlink()

@@ -25,7 +25,7 @@ using cuda::Driver;
 using cuda::StreamHandle;
 using Random = std::mt19937_64;
 
-constexpr std::uint64_t kSeeds = 8;
+constexpr std::uint64_t kSeeds = rounds(8);
 
 /// Memory of batches: it is freed at the end, whatever orders that.
 class Memory {

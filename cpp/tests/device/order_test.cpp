@@ -5,6 +5,7 @@
 #include <map>
 
 #include "run.hpp"
+#include "tests/rounds.hpp"
 
 namespace {
 
@@ -13,11 +14,7 @@ using echobuf::test::on_host;
 using echobuf::test::Plan;
 using echobuf::test::random_plan;
 
-#ifdef __SANITIZE_THREAD__
-constexpr int kSeeds = 20;
-#else
-constexpr int kSeeds = 100;
-#endif
+constexpr int kSeeds = echobuf::test::rounds(100);
 
 void expect_hosts_batches(bool by_graphs) {
   const char* asked = std::getenv("ECHOBUF_SEEDS");

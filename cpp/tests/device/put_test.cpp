@@ -11,6 +11,7 @@
 #include "consumer.hpp"
 #include "producer.hpp"
 #include "run.hpp"
+#include "tests/rounds.hpp"
 #include "watched_calls.hpp"
 
 namespace {
@@ -25,11 +26,7 @@ using echobuf::SourceLeaf;
 using echobuf::Status;
 using namespace echobuf::test;  // NOLINT(google-build-using-namespace)
 
-#ifdef __SANITIZE_THREAD__
-constexpr int kPutSeeds = 20;
-#else
-constexpr int kPutSeeds = 100;
-#endif
+constexpr int kPutSeeds = rounds(100);
 
 void expect_the_hosts(int replays) {
   const char* asked = std::getenv("ECHOBUF_SEEDS");

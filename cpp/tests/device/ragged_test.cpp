@@ -294,7 +294,7 @@ TEST_P(RaggedOnDevice, BatchesAreThoseOfTheHost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RaggedOnDevice,
-                         testing::Range(std::uint64_t{0}, std::uint64_t{12}));
+                         testing::Range(std::uint64_t{0}, rounds(12)));
 
 /// With "auto", batches wait in the middle, and are drawn from memory of our own.
 TEST(RaggedOnDeviceAuto, EachRecordIsUsed) {
