@@ -112,13 +112,22 @@ class DeviceBuffer : public BoundBuffer<DeviceCore> {
     cuda::DevicePuts::Write write(buffer->backend().puts, put);
     if (write.is_captured()) return ends(code(Status::kCapturing), 0);
     const std::uint64_t term = buffer->term();
-    const py::object outcome =
-        run_put(*buffer, !device_is_behind(*buffer), timeout_s, done,
-                [&](const WaitLimit& wait_limit, Poll* poll) {
-                  return buffer->put_by(write, term, put.leaves, sources.n,
-                                        sources.rows, done, wait_limit, poll,
-                                        versions ? versions->data() : nullptr);
-                });
+    const bool copies_much =
+        leaves.some_on_host() && sources.n > kKeepGil / buffer->record().stride();
+    const bool brief = !copies_much && !buffer->backend().puts.are_behind() &&
+                       !device_is_behind(*buffer);
+    py::object outcome;
+    try {
+      outcome = run_put(*buffer, brief, timeout_s, done,
+                        [&](const WaitLimit& wait_limit, Poll* poll) {
+                          return buffer->put_by(write, term, put.leaves, sources.n,
+                                                sources.rows, done, wait_limit, poll,
+                                                versions ? versions->data() : nullptr);
+                        });
+    } catch (py::error_already_set& error) {  // of a signal's handler
+      error.value().attr("claimed") = write.end();
+      throw;
+    }
     if (write.error()) throw *write.error();
     return py::make_tuple(outcome, write.end());
   }

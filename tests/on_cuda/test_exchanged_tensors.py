@@ -91,6 +91,12 @@ class Tensor:
         self.extents = count(*self.shape)
         self.steps = count(*self.stride())
 
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, index):
+        return Tensor(self.array[index])
+
     def stride(self):
         return tuple(step // 4 for step in self.array.strides)
 
@@ -151,6 +157,24 @@ def test_ragged_tensors_are_read_the_same_way():
         buffer.close()
         lengths = [len(each) for each in buffer.next_batch().to_list()]
         assert (sorted(lengths), leaf.asked) == ([0, 3, 7], 2)
+
+
+def test_whole_batches_may_hold_them():
+    y = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    ragged = echobuf.Ragged(np.arange(3, dtype=np.float32), np.array([0, 1, 3]))
+    with simulated_cuda() as simulation:
+        spec = {
+            "x": echobuf.Field((2, None), np.float32, max_length=4),
+            "y": echobuf.Field((2, 3), np.float32),
+        }
+        buffer = echobuf.EchoBuffer(
+            spec, unit="batch", window=2, factor=1, device="cuda"
+        )
+        put = {"x": [ragged, ragged], "y": Tensor(simulation.array(y))}
+        buffer.put_batch(put)
+        buffer.close()
+        served = sorted(batch["y"].tolist() for batch in buffer)
+        assert served == y.tolist()
 
 
 @pytest.mark.parametrize(

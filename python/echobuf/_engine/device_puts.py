@@ -236,6 +236,9 @@ class DevicePut:
             from echobuf.cuda.device import device_error
 
             raise device_error(f"cuda:{puts.ordinal}", error) from None
+        except BaseException as error:  # of a signal's handler, in a wait
+            puts.keep(getattr(error, "claimed", 0), self._owners)
+            raise
         if end and self._owners:
             puts.keep(end, self._owners)
         if outcome is not None and outcome[0] == _core.TIMEOUT:
@@ -256,8 +259,7 @@ class DevicePut:
         for index, (field, name) in enumerate(zip(spec.fields, names, strict=True)):
             found = self._placed[index]
             if found is not None:
-                if not isinstance(found, tuple | list):  # a tensor
-                    self._placed[index] = self._read(found, name)
+                self._placed[index] = self._described(found, name)
             else:
                 self._hosts[index] = read_leaf(
                     self._leaves[index],
@@ -266,6 +268,12 @@ class DevicePut:
                     stacked=self._stacked,
                     whole=whole,
                 )
+
+    def _described(self, found: Any, name: str) -> Any:
+        """Return what the core reads without looking at a tensor."""
+        if isinstance(found, tuple | list):
+            return found
+        return self._read(found, name)
 
     def _refuse(self) -> None:
         """Raise for the leaf that does not fit."""
@@ -283,12 +291,17 @@ class DevicePut:
             CapacityError: an example is too large.
         """
         ghosts: list[Any] = []
-        for leaf, offsets, found in zip(
-            self._leaves, self._hosts, self._placed, strict=True
+        for leaf, offsets, placed, name in zip(
+            self._leaves,
+            self._hosts,
+            self._placed,
+            self._puts.names[self._stacked],
+            strict=True,
         ):
-            if found is None:
+            if placed is None:
                 ghosts.append(leaf)
                 continue
+            found = self._described(placed, name)
             # Untouched: no page of them is taken.
             if isinstance(found, list):
                 ghosts.append([np.empty(each[1], each[3]) for each in found])
