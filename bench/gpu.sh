@@ -54,7 +54,7 @@ simulated=""
 # The most important first.
 smokes=(draw chain graph torch jax)
 tests=(ragged transforms order streams graphs torch current errors processes jax experiments
-  producer_examples memory)
+  producer_examples upstreams memory)
 alone=" memory " # tests beside which nothing else uses the device
 benchmarks=(draw_images draw_augmented draw_pages draw_small draw_ragged host_time upload training resnet
   host_echoing replay_peers put_device)
