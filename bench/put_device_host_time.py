@@ -84,7 +84,7 @@ def tensor(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     class Made(torch.Tensor):
         @classmethod
         def __torch_dispatch__(cls, *arguments: Any) -> Any:
-            raise NotImplementedError
+            raise AssertionError("it has no memory to compute with")
 
     make = torch.Tensor._make_wrapper_subclass  # noqa: SLF001 - there is no other
     made = make(Made, shape, dtype=getattr(torch, dtype.name), device="cuda:0")

@@ -216,11 +216,8 @@ class DevicePut:
     def _attempt(self, timeout: float | None, versions: Versions | None) -> Outcome:
         puts = self._puts
         puts.let_go()
-        # One of several batches that lies on the host. (A tensor has no truth value.)
-        if all(place is None for place in self._placed):
-            arrays = prepare_put(self._leaves, puts.spec, stacked=self._stacked)
-            return puts.core.put(arrays, self._stacked, timeout, versions)
-        assert self._stream is not None
+        if self._stream is None:  # one of several batches, that lies on the host
+            self._stream = puts.stream_of([], None)
         try:
             outcome, end = puts.core.put_on_device(
                 self._hosts,

@@ -124,20 +124,19 @@ class Producing(Parts):
         """Put what the core has not taken, with the outcome that it had there."""
         wait = current.slice_s if timeout is None else timeout
         versions = self._check_version(version, stacked)
-        if outcome is None and stream is None:
+        if stream is not None:
+            self._backend.stream_of([], stream)
+        if outcome is None:
             outcome = self._core.put_tree(tree, stacked, wait, None, versions)
             if outcome is None:
                 return
-        if stream is not None or self._may_be_on_device(outcome):
-            leaves = self._leaves_on_device(tree, stacked, stream)
+        if self._may_be_on_device(outcome):
+            leaves = self._leaves_on_device(tree, stacked)
             if leaves is not None:
                 self._put_from_device(leaves, stacked, timeout, versions, stream)
                 return
         try:
-            if outcome is None:
-                self._put_tree(tree, stacked, wait, versions)
-            else:
-                self._put_otherwise(outcome, tree, stacked, wait, versions)
+            self._put_otherwise(outcome, tree, stacked, wait, versions)
         except TimeoutError as error:
             if timeout is not None:
                 raise
@@ -157,21 +156,12 @@ class Producing(Parts):
             self.ready()  # a buffer whose context was left says that first
             raise
 
-    def _may_be_on_device(self, outcome: tuple[int, int] | None) -> bool:
+    def _may_be_on_device(self, outcome: tuple[int, int]) -> bool:
         """Return True if the core may not have taken a tree since it is on a device."""
-        is_open = outcome is not None and outcome[0] == _core.MISMATCH
-        return is_open and self._options.device != "cpu"
+        return outcome[0] == _core.MISMATCH and self._options.device != "cpu"
 
-    def _leaves_on_device(
-        self, tree: Any, stacked: bool, stream: Any = None
-    ) -> list[Any] | None:
-        """Return the leaves of a tree of which some lie on a device; else None.
-
-        Raises:
-            OptionError: `stream` is none, or the buffer is on the CPU.
-        """
-        if stream is not None:
-            self._backend.stream_of([], stream)
+    def _leaves_on_device(self, tree: Any, stacked: bool) -> list[Any] | None:
+        """Return the leaves of a tree of which some lie on a device; else None."""
         leaves = self._flatten(tree)
         if leaves is None:
             try:
