@@ -57,25 +57,19 @@ FORMS = {
 }
 
 
-def test_it_may_be_overwritten_at_once_in_the_order_of_its_stream(on):
+@pytest.mark.parametrize(
+    "use",
+    [lambda array: array.copy_from(-1), lambda array: array.free()],
+    ids=["overwritten", "freed"],
+)
+def test_it_may_be_used_at_once_in_the_order_of_its_stream(on, use):
     stream = on.stream()
     with make() as buffer:
         with stream:
             array = on.array(VALUES)
             with fake_cuda.held(stream):
                 buffer.put_batch(array)
-                array.copy_from(-1)
-        check(buffer)
-
-
-def test_it_may_be_freed_at_once_in_the_order_of_its_stream(on):
-    stream = on.stream()
-    with make() as buffer:
-        with stream:
-            array = on.array(VALUES)
-            with fake_cuda.held(stream):
-                buffer.put_batch(array)
-                array.free()
+                use(array)
         check(buffer)
 
 
