@@ -2,15 +2,18 @@
 
 import contextlib
 import functools
+import gc
 import os
 import signal
 import threading
 
 import numpy as np
 import pytest
-from device_examples import counted, on_device, rows
+from device_examples import Capsule, counted, on_device, rows
 
 import echobuf
+import fake_cuda
+from echobuf.cuda.simulated_driver import driver
 from echobuf.testing import simulated_cuda
 from helpers import WAIT_S, Worker, drain, example, ids_of, make, stack, until
 
@@ -214,6 +217,31 @@ def test_ctrl_c_ends_a_waiting_put(on, kind):
         rest = Worker(put_rest, buffer, on, n)
         assert served(buffer) == list(range(n + 30))
         rest.result()
+
+
+def test_what_was_put_before_ctrl_c_is_kept_until_it_was_read(on):
+    """Its allocator gives the memory out again in the order of another stream."""
+    owner, stream = on.stream(), on.stream()
+    values = np.arange(FULL, dtype=np.float32)
+    field = echobuf.Field((), np.float32)
+    buffer = echobuf.EchoBuffer(field, batch_size=2, window=4, factor=1, device="cuda")
+    with buffer:
+        with owner:
+            leaf = Capsule(on.array(values))
+        driver().join(0, stream.ptr, owner.ptr)
+        with fake_cuda.held(stream):
+            accepted = 0
+            with interrupting(buffer):
+                try:
+                    buffer.put_batch(leaf, stream=stream)
+                except KeyboardInterrupt as error:
+                    accepted = error.accepted
+            assert accepted >= 4
+            del leaf
+            gc.collect()
+        buffer.close()
+        rows_served = [float(x) for batch in buffer for x in batch]
+    assert sorted(rows_served) == values[:accepted].tolist()
 
 
 def put_rest(buffer, simulation, first):
