@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "echobuf/draw/batch_layout.hpp"
-#include "echobuf/draw/copy_ahead.hpp"
+#include "echobuf/draw/side_by_side.hpp"
 #include "echobuf/leaf_options.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
@@ -109,30 +109,38 @@ inline std::vector<CopiedField> copied_fields(const RecordLayout& record,
 
 namespace detail {
 
-inline bool any_large(const std::vector<CopiedField>& fields) {
-  return std::any_of(fields.begin(), fields.end(),
-                     [](const CopiedField& field) { return field.bytes >= kLargeRow; });
+/// The last field of a record that is copied as a large row; null if there is none.
+inline const CopiedField* last_large(const std::vector<CopiedField>& fields) {
+  const auto found = std::find_if(
+      fields.rbegin(), fields.rend(),
+      [](const CopiedField& field) { return field.bytes >= kLargeRow; });
+  return found == fields.rend() ? nullptr : &*found;
 }
 
-/// Copies the fields of records one record after the other, each while the next comes.
+/// Copies the fields of `some` records at a time, while the next ones come.
 inline void gather_large_records(const std::vector<CopiedField>& fields,
-                                 std::size_t stride, const std::byte* const* records,
-                                 std::size_t count, std::byte* const* leaves,
-                                 std::size_t row, bool stream) {
-  const RowCopyAhead large = stream ? streaming_copy_ahead() : cold_copy_ahead();
-  const std::size_t distance =
-      std::min(stride, stream ? kStreamingLookahead : kLookahead);
-  if (count != 0) prefetch_record(records[0], stride);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::byte* const record = records[i];
-    const Lookahead ahead{record + stride, records[i + 1 < count ? i + 1 : i],
-                          distance};
+                                 const CopiedField* last, std::size_t some,
+                                 const std::byte* const* records, std::size_t count,
+                                 std::byte* const* leaves, std::size_t row,
+                                 bool stream) {
+  const CopySideBySide copy = side_by_side(stream);
+  RowsSideBySide rows;
+  for (std::size_t begin = 0; begin < count; begin += some) {
+    rows.count = std::min(some, count - begin);
     for (const CopiedField& field : fields) {
-      std::byte* const to = leaves[field.leaf] + (row + i) * field.bytes;
-      if (field.bytes >= kLargeRow)
-        large(to, record + field.offset, field.bytes, ahead);
-      else
-        field.copy_rows(to, &record, field.offset, field.bytes, 1);
+      rows.to = leaves[field.leaf] + (row + begin) * field.bytes;
+      rows.bytes = field.bytes;
+      if (field.bytes < kLargeRow) {
+        field.copy_rows(rows.to, records + begin, field.offset, field.bytes, rows.count);
+        continue;
+      }
+      for (std::size_t k = 0; k < rows.count; ++k) {
+        const std::size_t i = begin + k;
+        rows.from[k] = records[i] + field.offset;
+        rows.next[k] = &field == last && i + some < count ? records[i + some]
+                                                          : rows.from[k] + field.bytes;
+      }
+      copy(rows);
     }
   }
 }
@@ -151,8 +159,10 @@ inline void gather_records(const std::vector<CopiedField>& fields, std::size_t s
   const std::byte* records[kGatherChunk];
   for (std::size_t i = 0; i < count; ++i)
     records[i] = view.slots + view.slot(order[i]) * stride;
-  if (stride >= kLookaheadFrom && stride < kLookaheadTo && detail::any_large(fields)) {
-    detail::gather_large_records(fields, stride, records, count, leaves, row, stream);
+  const CopiedField* const last = detail::last_large(fields);
+  if (stride >= kSideBySideFrom && last) {
+    detail::gather_large_records(fields, last, rows_side_by_side(view.capacity * stride),
+                                 records, count, leaves, row, stream);
     return;
   }
   const RowCopy large = stream ? streaming_copy() : nullptr;

@@ -10,7 +10,6 @@
 
 #include "echobuf/cpu.hpp"
 #include "echobuf/draw/batch.hpp"
-#include "echobuf/draw/copy_ahead.hpp"
 #include "echobuf/length_options.hpp"
 #include "echobuf/sizes.hpp"
 #include "echobuf/store/copy.hpp"
@@ -52,14 +51,14 @@ class RowsAhead {
       ask(128);
       return;
     }
-    detail::prefetch_two_lines(at_);
+    prefetch_two_lines(at_);
     at_ += 128;
     left_ -= 128;
   }
 
  private:
   void prefetch(std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; i += 128) detail::prefetch_two_lines(at_ + i);
+    for (std::size_t i = 0; i < bytes; i += 128) prefetch_two_lines(at_ + i);
     at_ += bytes;
     left_ -= bytes;
   }

@@ -110,22 +110,34 @@ __attribute__((target("avx2"))) inline void stream_avx2(std::byte* to,
   std::memcpy(to + i, from + i, bytes - i);
 }
 
-__attribute__((target("avx2"))) inline void copy_avx2(std::byte* to,
-                                                      const std::byte* from,
-                                                      std::size_t bytes) {
-  std::size_t i = 0;
-  for (; i + 128 <= bytes; i += 128) {
-    const auto* source = reinterpret_cast<const __m256i*>(from + i);
-    auto* target = reinterpret_cast<__m256i*>(to + i);
-    const __m256i a = _mm256_loadu_si256(source);
-    const __m256i b = _mm256_loadu_si256(source + 1);
-    const __m256i c = _mm256_loadu_si256(source + 2);
-    const __m256i d = _mm256_loadu_si256(source + 3);
+/// Copies 128 bytes. `kStream`: past the caches.
+template <bool kStream>
+__attribute__((target("avx2"))) inline void copy_two_lines_avx2(std::byte* to,
+                                                                const std::byte* from) {
+  const auto* source = reinterpret_cast<const __m256i*>(from);
+  auto* target = reinterpret_cast<__m256i*>(to);
+  const __m256i a = _mm256_loadu_si256(source);
+  const __m256i b = _mm256_loadu_si256(source + 1);
+  const __m256i c = _mm256_loadu_si256(source + 2);
+  const __m256i d = _mm256_loadu_si256(source + 3);
+  if constexpr (kStream) {
+    _mm256_stream_si256(target, a);
+    _mm256_stream_si256(target + 1, b);
+    _mm256_stream_si256(target + 2, c);
+    _mm256_stream_si256(target + 3, d);
+  } else {
     _mm256_storeu_si256(target, a);
     _mm256_storeu_si256(target + 1, b);
     _mm256_storeu_si256(target + 2, c);
     _mm256_storeu_si256(target + 3, d);
   }
+}
+
+__attribute__((target("avx2"))) inline void copy_avx2(std::byte* to,
+                                                      const std::byte* from,
+                                                      std::size_t bytes) {
+  std::size_t i = 0;
+  for (; i + 128 <= bytes; i += 128) copy_two_lines_avx2<false>(to + i, from + i);
   std::memcpy(to + i, from + i, bytes - i);
 }
 
@@ -179,6 +191,11 @@ inline void prefetch_for_read(const std::byte* address) {
 #else
   (void)address;
 #endif
+}
+
+inline void prefetch_two_lines(const std::byte* address) {
+  prefetch_for_read(address);
+  prefetch_for_read(address + 64);
 }
 
 }  // namespace echobuf

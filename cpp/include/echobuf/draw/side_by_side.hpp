@@ -1,0 +1,131 @@
+// Copying the rows of large records, several at a time. The hardware follows each row as
+// a stream of its own: so more reads are on their way than those of one row, at whose
+// pages, and at whose end, it begins anew.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "echobuf/cpu.hpp"
+#include "echobuf/store/copy.hpp"
+
+namespace echobuf {
+
+/// Rows that lie anywhere, and the consecutive rows that they are copied to.
+struct RowsSideBySide {
+  static constexpr std::size_t kMost = 8;
+
+  std::byte* to;
+  std::size_t bytes;  // of each
+  std::size_t count;  // kMost at most
+  const std::byte* from[kMost];
+  const std::byte* next[kMost];  // what is read after each
+};
+
+using CopySideBySide = void (*)(const RowsSideBySide& rows);
+
+/// Records from here on are copied so. Shorter rows are over before a stream is known.
+inline constexpr std::size_t kSideBySideFrom = 2048;
+
+/// How many at a time, out of a window of `bytes`. Out of one that the caches hold, fewer
+/// are on their way at once, and targets that lie 4 KB apart push each other out of the
+/// first cache.
+inline std::size_t rows_side_by_side(std::size_t bytes) {
+  return bytes >= kStreamInto ? RowsSideBySide::kMost : RowsSideBySide::kMost / 2;
+}
+
+namespace detail {
+
+/// The bytes ahead of what is copied that are asked for.
+inline constexpr std::size_t kAhead = 1024;
+
+/// `kStream`: targets begin with a whole line. `kCount`: of the rows, or 0 for any.
+/// `copy_lines(to, from)`: copies 128 bytes.
+template <bool kStream, std::size_t kCount, class CopyLines>
+#ifdef __GNUC__
+__attribute__((always_inline))
+#endif
+inline void
+copy_lines_of(const RowsSideBySide& rows, CopyLines copy_lines) {
+  const std::size_t count = kCount == 0 ? rows.count : kCount;
+  const std::size_t bytes = rows.bytes;
+  std::size_t begin[RowsSideBySide::kMost] = {};
+  std::size_t latest = 0;
+  if constexpr (kStream)
+    for (std::size_t k = 0; k < count; ++k) {
+      begin[k] = copy_head(rows.to + k * bytes, rows.from[k], bytes);
+      latest = std::max(latest, begin[k]);
+    }
+  std::size_t done = 0;
+  for (; latest + done + 128 <= bytes; done += 128)
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t at = begin[k] + done;
+      const std::size_t ahead = at + kAhead;
+      const std::byte* const asked =
+          ahead < bytes ? rows.from[k] + ahead : rows.next[k] + (ahead - bytes);
+      prefetch_two_lines(asked);
+      copy_lines(rows.to + k * bytes + at, rows.from[k] + at);
+    }
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t at = begin[k] + done;
+    std::memcpy(rows.to + k * bytes + at, rows.from[k] + at, bytes - at);
+  }
+}
+
+/// With the commonest counts known to the compiler.
+template <bool kStream, class CopyLines>
+#ifdef __GNUC__
+__attribute__((always_inline))
+#endif
+inline void
+copy_lines_of(const RowsSideBySide& rows, CopyLines copy_lines) {
+  constexpr std::size_t kMost = RowsSideBySide::kMost;
+  if (rows.count == kMost)
+    copy_lines_of<kStream, kMost>(rows, copy_lines);
+  else if (rows.count == kMost / 2)
+    copy_lines_of<kStream, kMost / 2>(rows, copy_lines);
+  else
+    copy_lines_of<kStream, 0>(rows, copy_lines);
+}
+
+inline void copy_side_by_side(const RowsSideBySide& rows) {
+  copy_lines_of<false>(rows, [](std::byte* to, const std::byte* from) {
+    std::memcpy(to, from, 128);
+  });
+}
+
+/// Row by row, past the caches.
+inline void stream_rows(const RowsSideBySide& rows) {
+  const RowCopy copy = streaming_copy();
+  for (std::size_t k = 0; k < rows.count; ++k)
+    copy(rows.to + k * rows.bytes, rows.from[k], rows.bytes);
+}
+
+#ifdef ECHOBUF_X86
+
+/// `kStream`: past the caches.
+template <bool kStream>
+__attribute__((target("avx2"))) inline void copy_side_by_side_avx2(
+    const RowsSideBySide& rows) {
+  copy_lines_of<kStream>(rows, copy_two_lines_avx2<kStream>);
+}
+
+#endif
+
+}  // namespace detail
+
+/// The copy of rows that are in no cache. `stream`: it writes past the caches, and
+/// finish_streaming() must follow.
+inline CopySideBySide side_by_side(bool stream, CpuLevel level = cpu_level()) {
+#ifdef ECHOBUF_X86
+  if (level >= CpuLevel::kAvx2)
+    return stream ? detail::copy_side_by_side_avx2<true>
+                  : detail::copy_side_by_side_avx2<false>;
+#else
+  static_cast<void>(level);
+#endif
+  return stream ? detail::stream_rows : detail::copy_side_by_side;
+}
+
+}  // namespace echobuf
