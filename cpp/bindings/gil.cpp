@@ -22,8 +22,27 @@ namespace {
 
 std::atomic<bool> exiting{false};
 std::atomic<int> coming_back{0};
-std::atomic<int> draws_coming_back{0};      // of those
+// Hints, which are read relaxed: they save sleeps, and nothing else rests on them.
+std::atomic<int> draws_coming_back{0};  // of those
+std::atomic<int> draws_away{0};         // draws that have given up the GIL
+std::atomic<int> making_way{0};         // threads of a MakesWay that have it
+thread_local bool makes_way = false;
 std::atomic<unsigned long> main_thread{0};  // as PyThread_get_thread_ident() says it
+
+// How long a thread waits, awake, for another one that is in a loop like it.
+constexpr auto kMakesWay = std::chrono::microseconds(5);
+constexpr auto kDrawComesBack = std::chrono::milliseconds(1);
+constexpr auto kNextDraw = std::chrono::microseconds(10);
+
+/// Waits while a condition holds, but not for longer than `most`. Other threads run
+/// meanwhile, if there is no core for them.
+template <class Duration, class Condition>
+void wait_a_moment(Duration most, Condition&& condition) {
+  if (!condition()) return;
+  const auto end = std::chrono::steady_clock::now() + most;
+  while (condition() && std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+}
 
 [[noreturn]] void sleep_for_ever() {
   for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
@@ -81,13 +100,21 @@ void set_terminate_of_libstdcxx() {}  // ours is libstdc++
 void start_anew() {
   coming_back.store(0);
   draws_coming_back.store(0);
+  draws_away.store(0);
+  making_way.store(0);
   exiting.store(false);
   main_thread.store(PyThread_get_thread_ident());
 }
 
 }  // namespace
 
-void GilRelease::take_back(PyThreadState* state, bool draws) {
+void GilRelease::give_up() {
+  state_ = PyEval_SaveThread();
+  if (draws_) draws_away.fetch_add(1, std::memory_order_relaxed);
+  if (makes_way) making_way.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void GilRelease::take_back() {
   // Sequentially consistent, with interpreter_exits(): either we see that the
   // interpreter exits, or it sees us coming and waits until we have the GIL.
   coming_back.fetch_add(1);
@@ -95,22 +122,43 @@ void GilRelease::take_back(PyThreadState* state, bool draws) {
     coming_back.fetch_sub(1);
     sleep_for_ever();
   }
-  // Relaxed: a hint.
-  if (draws) draws_coming_back.fetch_add(1, std::memory_order_relaxed);
-  PyEval_RestoreThread(state);
-  if (draws) draws_coming_back.fetch_sub(1, std::memory_order_relaxed);
+  if (draws_) {
+    draws_away.fetch_sub(1, std::memory_order_relaxed);
+    draws_coming_back.fetch_add(1, std::memory_order_relaxed);
+#ifndef Py_GIL_DISABLED
+    wait_a_moment(kMakesWay,
+                  [] { return making_way.load(std::memory_order_relaxed) > 0; });
+#endif
+  }
+  PyEval_RestoreThread(state_);
+  if (draws_) draws_coming_back.fetch_sub(1, std::memory_order_relaxed);
+  if (makes_way) making_way.fetch_add(1, std::memory_order_relaxed);
   coming_back.fetch_sub(1);
 }
 
 bool a_draw_wants_the_gil() {
+#ifdef Py_GIL_DISABLED
+  return false;
+#else
   return draws_coming_back.load(std::memory_order_relaxed) != 0;
+#endif
 }
 
 void let_draws_have_the_gil() {
   const GilRelease released;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
-  while (a_draw_wants_the_gil() && std::chrono::steady_clock::now() < end)
-    std::this_thread::yield();
+  wait_a_moment(kDrawComesBack, a_draw_wants_the_gil);
+  wait_a_moment(kNextDraw,
+                [] { return draws_away.load(std::memory_order_relaxed) == 0; });
+}
+
+MakesWay::MakesWay() {
+  makes_way = true;
+  making_way.fetch_add(1, std::memory_order_relaxed);
+}
+
+MakesWay::~MakesWay() {
+  makes_way = false;
+  making_way.fetch_sub(1, std::memory_order_relaxed);
 }
 
 PyObject* call_python() noexcept {
@@ -124,9 +172,9 @@ PyObject* call_python() noexcept {
 }
 
 bool GilRelease::check_signals() {
-  take_back(state_, draws_);
+  take_back();
   const bool quiet = PyErr_CheckSignals() == 0;
-  state_ = PyEval_SaveThread();
+  give_up();
   return quiet;
 }
 

@@ -12,9 +12,8 @@ namespace echobuf::python {
 class GilRelease {
  public:
   /// `draws`: whether the thread draws a batch, which others then make way for.
-  explicit GilRelease(bool draws = false)
-      : state_(PyEval_SaveThread()), draws_(draws) {}
-  ~GilRelease() { take_back(state_, draws_); }
+  explicit GilRelease(bool draws = false) : draws_(draws) { give_up(); }
+  ~GilRelease() { take_back(); }
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
 
@@ -23,19 +22,31 @@ class GilRelease {
   bool check_signals();
 
  private:
-  static void take_back(PyThreadState* state, bool draws);
+  void give_up();
+  void take_back();
 
-  PyThreadState* state_;
+  PyThreadState* state_ = nullptr;
   const bool draws_;
 };
 
 /// Returns whether a thread that has drawn a batch waits for the GIL.
 bool a_draw_wants_the_gil();
 
-/// Gives up the GIL until no draw waits for it, or for a millisecond. Without this, who
-/// puts examples in a loop keeps it from the trainer for 5 ms (see
-/// `sys.setswitchinterval`), many times what a draw takes.
+/// Gives up the GIL until no draw waits for it, or for a millisecond, and then until
+/// the next draw has given it up, if that is soon. Without this, who puts examples in a
+/// loop keeps it from the trainer for 5 ms (see `sys.setswitchinterval`), many times
+/// what a draw takes; and each sleep of the one or the other costs a good part of a
+/// draw.
 void let_draws_have_the_gil();
+
+/// Says that the thread is in a loop that asks a_draw_wants_the_gil() again and again.
+class MakesWay {
+ public:
+  MakesWay();
+  ~MakesWay();
+  MakesWay(const MakesWay&) = delete;
+  MakesWay& operator=(const MakesWay&) = delete;
+};
 
 /// True on the thread that Python delivers signals to.
 bool on_main_thread();

@@ -31,6 +31,7 @@ class GilYield {
  private:
   static constexpr int kSteps = 4;
 
+  const MakesWay makes_way_;
   int steps_ = 0;
 };
 

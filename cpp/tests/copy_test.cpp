@@ -6,14 +6,14 @@
 #include <functional>
 #include <vector>
 
-#include "echobuf/draw/copy_ahead.hpp"
+#include "echobuf/draw/side_by_side.hpp"
 #include "echobuf/store/memory.hpp"
 
 namespace {
 
+using echobuf::CopySideBySide;
 using echobuf::CpuLevel;
-using echobuf::Lookahead;
-using echobuf::RowCopyAhead;
+using echobuf::RowsSideBySide;
 
 struct Named {
   std::function<void(std::byte*, const std::byte*, std::size_t)> copy;
@@ -25,13 +25,14 @@ std::vector<Named> copies() {
   for (int level = 0; level <= static_cast<int>(echobuf::cpu_level()); ++level)
     all.push_back({echobuf::streaming_copy(static_cast<CpuLevel>(level)), level});
   for (int level = 0; level <= static_cast<int>(echobuf::cpu_level()); ++level)
-    for (const RowCopyAhead copy :
-         {echobuf::cold_copy_ahead(static_cast<CpuLevel>(level)),
-          echobuf::streaming_copy_ahead(static_cast<CpuLevel>(level))})
+    for (const bool stream : {false, true}) {
+      const CopySideBySide copy =
+          echobuf::side_by_side(stream, static_cast<CpuLevel>(level));
       all.push_back({[copy](std::byte* to, const std::byte* from, std::size_t bytes) {
-                       copy(to, from, bytes, {from + bytes, from, bytes});
+                       copy({to, bytes, 1, {from}, {from}});
                      },
                      level});
+    }
   return all;
 }
 
@@ -75,13 +76,50 @@ TEST(RowCopy, IsExactForLongRows) {
       }
 }
 
-TEST(Lookahead, GoesOnInTheNextRecord) {
-  const std::vector<std::byte> record(100), next(100);
-  const Lookahead ahead{record.data() + 100, next.data(), 60};
-  EXPECT_EQ(ahead.after(record.data()), record.data() + 60);
-  EXPECT_EQ(ahead.after(record.data() + 39), record.data() + 99);
-  EXPECT_EQ(ahead.after(record.data() + 40), next.data());
-  EXPECT_EQ(ahead.after(record.data() + 99), next.data() + 59);
+/// Rows of `bytes`, each from another place and alignment, to consecutive ones.
+void expect_exact_side_by_side(CopySideBySide copy, std::size_t count,
+                               std::size_t bytes, std::size_t align) {
+  constexpr std::size_t kGuard = 64;
+  std::vector<std::vector<std::byte>> from;
+  RowsSideBySide rows{};
+  rows.bytes = bytes;
+  rows.count = count;
+  for (std::size_t k = 0; k < count; ++k) {
+    std::vector<std::byte>& row = from.emplace_back(bytes + k * 5);
+    for (std::size_t i = 0; i < row.size(); ++i)
+      row[i] = static_cast<std::byte>(i * 31 + k * 11 + 7);
+  }
+  for (std::size_t k = 0; k < count; ++k) {
+    rows.from[k] = from[k].data() + k * 5;
+    rows.next[k] = from[(k + 1) % count].data();
+  }
+  std::vector<std::byte> to(align + count * bytes + 2 * kGuard, std::byte{0xEE});
+  rows.to = to.data() + kGuard + align;
+  copy(rows);
+  echobuf::finish_streaming();
+  std::vector<std::byte> expected(to.size(), std::byte{0xEE});
+  for (std::size_t k = 0; k < count; ++k)
+    std::memcpy(expected.data() + kGuard + align + k * bytes, rows.from[k], bytes);
+  ASSERT_EQ(to, expected) << count << " rows of " << bytes << " bytes, " << align;
+}
+
+TEST(CopySideBySide, CopiesEachRowToItsPlace) {
+  for (int level = 0; level <= static_cast<int>(echobuf::cpu_level()); ++level)
+    for (const bool stream : {false, true})
+      for (std::size_t count = 1; count <= RowsSideBySide::kMost; ++count)
+        for (const std::size_t bytes : {1024u, 1027u, 2048u, 2111u, 12288u, 40001u})
+          for (const std::size_t align : {0u, 1u, 32u, 63u}) {
+            expect_exact_side_by_side(
+                echobuf::side_by_side(stream, static_cast<CpuLevel>(level)), count,
+                bytes, align);
+            if (HasFatalFailure()) return;
+          }
+}
+
+TEST(CopySideBySide, TakesFewerRowsFromWindowsThatTheCachesHold) {
+  EXPECT_EQ(echobuf::rows_side_by_side(echobuf::kStreamInto), RowsSideBySide::kMost);
+  EXPECT_LT(echobuf::rows_side_by_side(echobuf::kStreamInto - 1),
+            RowsSideBySide::kMost);
 }
 
 }  // namespace

@@ -280,3 +280,27 @@ def test_interleaved_outs_that_share_no_byte_are_taken():
         for ids in expected:
             buffer.next_batch(out={"a": both[:, 0], "b": both[:, 1]}, timeout=WAIT_S)
             assert both.tolist() == [[number, -number] for number in ids]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("rows", [1, 7, 8, 130])
+def test_a_window_that_no_cache_holds_serves_each_record_whole(rows):
+    """Such rows are put past the caches, and drawn several at a time."""
+    shape, count = (3, 4099), 3000  # no multiple of a line
+    spec = {"x": echobuf.Field(shape, np.uint8), "y": echobuf.Field((), np.int64)}
+    buffer = echobuf.EchoBuffer(spec, batch_size=rows, window=2800, factor=1, seed=3)
+    noise = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    seen = []
+
+    def feed_all():
+        for number in range(count):
+            buffer.put({"x": noise + np.uint8(number % 251), "y": number})
+        buffer.close()
+
+    producer = Worker(feed_all)
+    for batch in buffer:
+        for x, number in zip(batch["x"], batch["y"], strict=True):
+            assert np.array_equal(x, noise + np.uint8(number % 251))
+        seen.extend(batch["y"].tolist())
+    producer.result()
+    assert sorted(seen) == list(range(count))

@@ -111,9 +111,9 @@ namespace detail {
 
 /// The last field of a record that is copied as a large row; null if there is none.
 inline const CopiedField* last_large(const std::vector<CopiedField>& fields) {
-  const auto found = std::find_if(
-      fields.rbegin(), fields.rend(),
-      [](const CopiedField& field) { return field.bytes >= kLargeRow; });
+  const auto found =
+      std::find_if(fields.rbegin(), fields.rend(),
+                   [](const CopiedField& field) { return field.bytes >= kLargeRow; });
   return found == fields.rend() ? nullptr : &*found;
 }
 
@@ -131,7 +131,8 @@ inline void gather_large_records(const std::vector<CopiedField>& fields,
       rows.to = leaves[field.leaf] + (row + begin) * field.bytes;
       rows.bytes = field.bytes;
       if (field.bytes < kLargeRow) {
-        field.copy_rows(rows.to, records + begin, field.offset, field.bytes, rows.count);
+        field.copy_rows(rows.to, records + begin, field.offset, field.bytes,
+                        rows.count);
         continue;
       }
       for (std::size_t k = 0; k < rows.count; ++k) {
@@ -161,8 +162,9 @@ inline void gather_records(const std::vector<CopiedField>& fields, std::size_t s
     records[i] = view.slots + view.slot(order[i]) * stride;
   const CopiedField* const last = detail::last_large(fields);
   if (stride >= kSideBySideFrom && last) {
-    detail::gather_large_records(fields, last, rows_side_by_side(view.capacity * stride),
-                                 records, count, leaves, row, stream);
+    detail::gather_large_records(fields, last,
+                                 rows_side_by_side(view.capacity * stride), records,
+                                 count, leaves, row, stream);
     return;
   }
   const RowCopy large = stream ? streaming_copy() : nullptr;

@@ -1,6 +1,6 @@
-// Copying the rows of large records, several at a time. The hardware follows each row as
-// a stream of its own: so more reads are on their way than those of one row, at whose
-// pages, and at whose end, it begins anew.
+// Copying the rows of large records, several at a time. The hardware follows each row
+// as a stream of its own: so more reads are on their way than those of one row, at
+// whose pages, and at whose end, it begins anew.
 #pragma once
 
 #include <algorithm>
@@ -28,9 +28,9 @@ using CopySideBySide = void (*)(const RowsSideBySide& rows);
 /// Records from here on are copied so. Shorter rows are over before a stream is known.
 inline constexpr std::size_t kSideBySideFrom = 2048;
 
-/// How many at a time, out of a window of `bytes`. Out of one that the caches hold, fewer
-/// are on their way at once, and targets that lie 4 KB apart push each other out of the
-/// first cache.
+/// How many at a time, out of a window of `bytes`. Out of one that the caches hold,
+/// fewer are on their way at once, and targets that lie 4 KB apart push each other out
+/// of the first cache.
 inline std::size_t rows_side_by_side(std::size_t bytes) {
   return bytes >= kStreamInto ? RowsSideBySide::kMost : RowsSideBySide::kMost / 2;
 }
@@ -90,9 +90,8 @@ copy_lines_of(const RowsSideBySide& rows, CopyLines copy_lines) {
 }
 
 inline void copy_side_by_side(const RowsSideBySide& rows) {
-  copy_lines_of<false>(rows, [](std::byte* to, const std::byte* from) {
-    std::memcpy(to, from, 128);
-  });
+  copy_lines_of<false>(
+      rows, [](std::byte* to, const std::byte* from) { std::memcpy(to, from, 128); });
 }
 
 /// Row by row, past the caches.

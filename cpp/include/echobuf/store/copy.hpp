@@ -22,9 +22,8 @@ using RowCopy = void (*)(std::byte* to, const std::byte* from, std::size_t bytes
 inline constexpr std::size_t kStreamFrom = std::size_t{4} << 20;
 /// Windows from here on, too: a record has left the caches before it is drawn.
 inline constexpr std::size_t kStreamInto = std::size_t{32} << 20;
-/// Puts of less are not: an example that was just made is in the caches, and the fence
-/// that ends such stores costs more than they save.
-inline constexpr std::size_t kStreamPut = std::size_t{64} << 10;
+/// Puts of less are not: the fence that ends such stores costs more than they save.
+inline constexpr std::size_t kStreamPut = std::size_t{4} << 10;
 /// Rows shorter than this have too many unaligned ends for it to pay.
 inline constexpr std::size_t kStreamRow = 1024;
 
