@@ -7,7 +7,7 @@ candidate that claims exact use is checked for it.
 """
 
 from echobuf.cli.bench import Candidate
-from echobuf.cli.bench.questions import EXAMPLES
+from echobuf.cli.bench.questions import DATA_LOADER, EXAMPLES
 from running import make_parser, run
 from sampling import RESULTS, with_peers
 
@@ -16,7 +16,7 @@ TARGET = "peers.echoed_examples:"
 QUESTION = with_peers(
     EXAMPLES,
     Candidate("cpprb", TARGET + "Cpprb"),
-    Candidate("DataLoader", TARGET + "Loader"),
+    DATA_LOADER,
     Candidate("webdataset", TARGET + "Webdataset"),
     Candidate("tf.data", TARGET + "TfData", {"records": 16_384}),
 )

@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
+from echobuf.cli.bench.data_loader import BUFFERED
 from echobuf.cli.bench.echoing import TIMED, Echoing
 from peers.replay import REPLAY
-from peers.torch_dataloader import shuffled
 from peers.webdataset_pipeline import pipeline
-
-BUFFERED = (
-    ("exact use", "yes"),
-    ("shuffled", "a shuffle buffer of repeated examples"),
-    ("duplicates in a batch", "yes"),
-)
-
-
-class Loader(Echoing):
-    """A DataLoader without workers, which collates examples itself."""
-
-    packages = ("torch", "numpy")
-    guarantees = (*BUFFERED, ("batch", "copied; the caller's"), TIMED)
-
-    def prepare(self) -> None:
-        from torch.utils.data import DataLoader, IterableDataset
-
-        upstream, window = self.repeated, self.window
-
-        class Dataset(IterableDataset):  # type: ignore[misc, type-arg]
-            def __iter__(self) -> Iterator[Any]:
-                return shuffled(upstream(), window, random.Random(0))
-
-        self.loader = DataLoader(Dataset(), batch_size=self.batch)
-
-    def batches(self) -> Iterator[Any]:
-        return iter(self.loader)
 
 
 class Webdataset(Echoing):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from echobuf.cli.bench.data_loader import shuffled
 from echobuf.cli.bench.echoing import Echoing
 
 GUARANTEES = (
@@ -17,20 +18,6 @@ GUARANTEES = (
     ("batch", "copied; the caller's (workers: through shared memory)"),
     ("timed", "everything; the buffer holds views of upstream, no copy in"),
 )
-
-
-def shuffled(examples: Iterator[Any], size: int, rng: random.Random) -> Iterator[Any]:
-    """Make tf.data's shuffle buffer."""
-    held = []
-    for example in examples:
-        if len(held) < size:
-            held.append(example)
-            continue
-        index = int(rng.random() * size)
-        chosen, held[index] = held[index], example
-        yield chosen
-    rng.shuffle(held)
-    yield from held
 
 
 def stacked(examples: Iterator[Any], size: int) -> Iterator[Any]:

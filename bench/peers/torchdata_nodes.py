@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from echobuf.cli.bench.data_loader import shuffled
 from echobuf.cli.bench.echoing import Echoing
-from peers.torch_dataloader import shuffled
 
 
 class Echo(Echoing):

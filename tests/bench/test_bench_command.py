@@ -1,6 +1,7 @@
 """`echobuf bench`: tables, result files and the chart."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -44,6 +45,64 @@ def test_a_folder_that_cannot_be_made_is_bad_usage(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["bench", "small", "--out", str(tmp_path / "file")]) == 2
     assert "--out" in capsys.readouterr().err
+
+
+@pytest.fixture
+def first(monkeypatch):
+    """Make the questions of `echobuf bench` by itself small."""
+    sizes = {"records": 256, "window": 64, "batch": 16, "source": 64, "chunks": 1}
+
+    def shrink(**path):
+        for name in questions.FIRST:
+            asked = questions.QUESTIONS[name]
+            shrunk = [replace(each, settings=sizes) for each in asked.candidates]
+            kept = {"candidates": tuple(shrunk), "settle_s": 0, **path}
+            monkeypatch.setitem(questions.QUESTIONS, name, replace(asked, **kept))
+
+    return shrink
+
+
+def test_by_itself_it_says_in_words_how_fast_a_loader_and_a_put_are(
+    first, tmp_path, capsys
+):
+    first()
+    assert main(["bench", "--rounds", "2", "--out", str(tmp_path)]) == 0
+    loader, put = capsys.readouterr().out.split("\n\n")[-2:]
+    number = r"\d+\.\d+"
+    assert re.fullmatch(
+        r"EchoLoader serves [\d,]+ examples of 12 KB a second here: "
+        rf"{number} of what bare copies allow, {number} times a NumPy ring, "
+        rf"{number} times a DataLoader with a shuffle buffer\.",
+        " ".join(loader.split()),
+    )
+    assert re.fullmatch(
+        rf"A put of a small tensor and an int takes \d+ ns, {number} times one of an "
+        r"array and np.int64\.",
+        " ".join(put.split()),
+    )
+
+
+def test_without_torch_the_rest_is_measured(first, tmp_path, capsys):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch')")
+    first(path=(tmp_path,))
+    arguments = ["--rounds", "1", "--out", str(tmp_path), "--json"]
+    assert main(["bench", *arguments]) == 0
+    content = json.loads(capsys.readouterr().out)
+    results = {**content["questions"]["loader"]["results"]}
+    assert results.pop("DataLoader")["reason"] == "ModuleNotFoundError: no torch"
+    assert all(figures["median_s"] for figures in results.values())
+    (sentence,) = content["in_words"]
+    assert sentence.endswith(" times a NumPy ring.")
+
+
+def test_all_asks_every_question(first, tiny, monkeypatch, tmp_path, capsys):
+    first()
+    for name in set(questions.QUESTIONS) - {"puts", "small"}:
+        monkeypatch.delitem(questions.QUESTIONS, name)
+    arguments = ["all", "--rounds", "1", "--out", str(tmp_path), "--json"]
+    assert main(["bench", *arguments]) == 0
+    asked = json.loads(capsys.readouterr().out)["questions"]
+    assert [*asked] == ["puts", "small"]
 
 
 @pytest.fixture(scope="module")

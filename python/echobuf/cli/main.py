@@ -20,7 +20,7 @@ _COMMANDS = {
     "demo": ("demo", "train a small model from a slow input, with and without echoing"),
     "bench": (
         "bench.command",
-        "measure echobuf beside plain copies and NumPy on this machine",
+        "measure echobuf beside plain copies, NumPy and a DataLoader on this machine",
     ),
     "analyze": (
         "analyze",

@@ -11,17 +11,20 @@ from pathlib import Path
 from echobuf._installed import __version__
 from echobuf.cli import UsageError, exit_on_interrupt, is_installed
 from echobuf.cli.arguments import whole_number
-from echobuf.cli.bench.questions import QUESTIONS
-from echobuf.cli.bench.report import figures, print_table, write_figures
+from echobuf.cli.bench.questions import FIRST, QUESTIONS
+from echobuf.cli.bench.report import WIDTH, figures, print_table, write_figures
 from echobuf.cli.bench.rounds import Outcome, measure
+from echobuf.cli.bench.words import sentences
 from echobuf.cli.environment import environment
 from echobuf.cli.output import (
     add_json_option,
     add_out_option,
     make_output_folder,
     print_json,
+    wrapped,
 )
 
+_ALL = "all"  # in place of a question
 _OWN, _OTHER = "#1b7f6b", "#b8bcc2"  # colours of echobuf and of other candidates
 
 
@@ -29,16 +32,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     lines = "; ".join(f"{name}: {asked.about}" for name, asked in QUESTIONS.items())
     parser.epilog = (
-        f"Questions: {lines}. Each candidate runs in a separate process, in "
-        "interleaved rounds; leave the machine otherwise idle. Takes a few minutes. "
-        "Needs matplotlib for the chart. Exit codes: 0, or 1 if a candidate gave no "
-        "figure. With --json all else goes to stderr."
+        f"Questions: {lines}. {' and '.join(FIRST)} take less than a minute, all of "
+        "them several. Each candidate runs in a separate process, in interleaved "
+        "rounds; leave the machine otherwise idle. Needs matplotlib for the chart. "
+        "Candidates that need torch have no figure without it. Exit codes: 0, or 1 if "
+        "a candidate failed. With --json all else goes to stderr."
     )
     parser.add_argument(
         "questions",
         nargs="*",
         metavar="QUESTION",
-        help=f"which to ask: {', '.join(QUESTIONS)} (default: all)",
+        help=f"which to ask: {', '.join(QUESTIONS)}, or {_ALL} (default: "
+        f"{' and '.join(FIRST)})",
     )
     parser.add_argument(
         "--rounds", type=whole_number, default=7, help="rounds measured (%(default)s)"
@@ -48,17 +53,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure, print a table for each question, write the figures and the chart."""
-    unknown = [name for name in options.questions if name not in QUESTIONS]
+    """Measure, print tables and sentences, write the figures and the chart."""
+    known = {*QUESTIONS, _ALL}
+    unknown = [name for name in options.questions if name not in known]
     if unknown:
         raise UsageError(
-            f"unknown question {unknown[0]!r}; choose from {', '.join(QUESTIONS)}"
+            f"unknown question {unknown[0]!r}; choose from "
+            f"{', '.join(QUESTIONS)}, {_ALL}"
         )
+    asked = QUESTIONS if _ALL in options.questions else options.questions or FIRST
     make_output_folder(options.out)
     answers, found = {}, {}
     redirect = contextlib.redirect_stdout(sys.stderr) if options.json else None
     with exit_on_interrupt(), redirect or contextlib.nullcontext():
-        for name in options.questions or QUESTIONS:
+        for name in asked:
             question = QUESTIONS[name]
             answers[name] = measure(question, options.rounds)
             print_table(question, answers[name])
@@ -68,10 +76,14 @@ def run(options: argparse.Namespace) -> int:
             print("no chart: pip install matplotlib")
         else:
             print(f"written: {_draw_chart(answers, options.out / 'bench.png')}")
+        said = sentences(answers)
+        for sentence in said:
+            print(f"\n{wrapped(sentence, most=WIDTH)}")
     if options.json:
         about = {"echobuf": __version__, "environment": environment()}
-        print_json({"format": 1, **about, "questions": found})
-    return int(any(each.failed_at for row in answers.values() for each in row.values()))
+        print_json({"format": 1, **about, "questions": found, "in_words": said})
+    stages = {each.failed_at for row in answers.values() for each in row.values()}
+    return int(bool(stages - {"", "import"}))  # "import": a package is not installed
 
 
 def _draw_chart(answers: Mapping[str, Mapping[str, Outcome]], path: Path) -> Path:

@@ -1,6 +1,7 @@
 """Questions that a benchmark asks, the candidates that answer them; `echobuf bench`'s.
 
-Those of the command need no package beside echobuf's own.
+Those of the command need no package beside echobuf's own, but for two candidates which
+need torch, and are left out without it.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class Question:
 
 _SAMPLING = "echobuf.cli.bench.sampling"
 _ECHOING = "echobuf.cli.bench.echoing"
+_PUTTING = "echobuf.cli.bench.putting"
 _OUT = {"out": True}
 _DRAWS = (
     Candidate("plain copy", f"{_SAMPLING}:Copy"),
@@ -92,6 +94,9 @@ _SMALL: dict[str, Any] = {
     "batches": 390,
     "chunks": 10,
 }
+_LIMIT = Candidate("bare copy limit", f"{_ECHOING}:Limit")
+_ECHO_LOADER = Candidate("echobuf EchoLoader", f"{_ECHOING}:Loader")
+_NUMPY_RING = Candidate("NumPy ring", f"{_ECHOING}:Ring")
 # Window 4,096, batches of 128: `records` fresh examples, each served four times.
 _STREAM: dict[str, Any] = {"batch": 128, "window": 4096, "factor": 4}
 
@@ -108,13 +113,13 @@ ECHOING = Question(
     "echoing_end_to_end",
     "example",
     (
-        Candidate("bare copy limit", f"{_ECHOING}:Limit"),
+        _LIMIT,
         Candidate("echobuf, thread", f"{_ECHOING}:Threaded"),
         Candidate("echobuf, thread, out=", f"{_ECHOING}:Threaded", _OUT),
         Candidate("echobuf, same thread", f"{_ECHOING}:SameThread"),
         Candidate("echobuf, same thread, out=", f"{_ECHOING}:SameThread", _OUT),
-        Candidate("echobuf EchoLoader", f"{_ECHOING}:Loader"),
-        Candidate("NumPy ring", f"{_ECHOING}:Ring"),
+        _ECHO_LOADER,
+        _NUMPY_RING,
     ),
     reference="bare copy limit",
     settings={
@@ -132,13 +137,13 @@ EXAMPLES = Question(
     "examples",
     "example",
     (
-        Candidate("bare copy limit", f"{_ECHOING}:Limit"),
-        Candidate("echobuf EchoLoader", f"{_ECHOING}:Loader"),
+        _LIMIT,
+        _ECHO_LOADER,
         Candidate(
             "echobuf EchoLoader, prefetch=2", f"{_ECHOING}:Loader", {"prefetch": 2}
         ),
         Candidate("echobuf, same thread", f"{_ECHOING}:SameThread"),
-        Candidate("NumPy ring", f"{_ECHOING}:Ring"),
+        _NUMPY_RING,
     ),
     reference="bare copy limit",
     settings={
@@ -151,6 +156,33 @@ EXAMPLES = Question(
     resident=8,
     timeout_s=300,
     about="examples one by one, as a generator yields them",
+)
+
+DATA_LOADER = Candidate("DataLoader", "echobuf.cli.bench.data_loader:Loader")
+
+# The DataLoader has an eighth of the examples: each takes it several times as long.
+LOADER = replace(
+    EXAMPLES,
+    name="loader",
+    candidates=(
+        _LIMIT,
+        _ECHO_LOADER,
+        _NUMPY_RING,
+        replace(DATA_LOADER, settings={"records": 16_384}),
+    ),
+    about="a generator's examples through EchoLoader, and through a DataLoader",
+)
+
+PUTS = Question(
+    "puts",
+    "put",
+    (
+        Candidate("array and np.int64", f"{_PUTTING}:Arrays"),
+        Candidate("tensor and int", f"{_PUTTING}:Tensors"),
+    ),
+    reference="array and np.int64",
+    settings={"chunks": 40},
+    about="put of float32[32] and a number, from NumPy and from torch",
 )
 
 
@@ -197,9 +229,12 @@ IMAGES = Question(
 )
 
 QUESTIONS = {
+    "loader": LOADER,
+    "puts": PUTS,
     "small": SMALL,
     "echoing": ECHOING,
     "examples": EXAMPLES,
     "busy": BUSY,
     "images": IMAGES,
 }
+FIRST = ("loader", "puts")  # what `echobuf bench` asks by itself

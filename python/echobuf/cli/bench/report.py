@@ -13,7 +13,7 @@ from echobuf.cli.bench.rounds import Outcome
 from echobuf.cli.environment import environment
 from echobuf.cli.output import line_width, wrapped
 
-_WIDTH = 100
+WIDTH = 100  # columns of a line at most
 _DROPPED = ("faults", "peak MB", "cores", "rate/s", "min .. max")  # in that order
 _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
@@ -63,7 +63,7 @@ def print_table(question: Question, outcomes: Mapping[str, Outcome]) -> None:
         head: max([len(head), *(len(row[head]) for row in rows)])
         for head in (rows[0] if rows else [""])
     }
-    shown = _fitting(widths, min(_WIDTH, line_width() or _WIDTH))
+    shown = _fitting(widths, min(WIDTH, line_width() or WIDTH))
     title = f"{question.name}: time for one {question.unit}, speed over the reference"
     print(f"\n{wrapped(title)}")
     for row in [{head: head for head in shown}, *rows]:
@@ -74,7 +74,7 @@ def print_table(question: Question, outcomes: Mapping[str, Outcome]) -> None:
     for name, other in outcomes.items():
         if other.failed_at:
             reason = " ".join(f"{other.failed_at}: {other.reason}".split())
-            print(wrapped(f"{name}: no figure ({reason})", indent=2, most=_WIDTH))
+            print(wrapped(f"{name}: no figure ({reason})", indent=2, most=WIDTH))
 
 
 def _fitting(widths: Mapping[str, int], width: int) -> Sequence[str]:
