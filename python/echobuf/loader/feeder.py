@@ -27,6 +27,7 @@ from echobuf.errors import (
 from echobuf.loader.items import length_of, skip
 from echobuf.loader.states import Positions, Snapshots
 from echobuf.loader.thread import UpstreamThread, wait_for_end
+from echobuf.loader.unstacked import Unstacked, unstack
 from echobuf.loader.upstream import UpstreamStart
 from echobuf.resources import Signal, members
 from echobuf.spec import Spec
@@ -215,11 +216,16 @@ class ItemFeeder(Feeder):
 
     def _run(self, start: UpstreamStart) -> None:
         items, item = start.take()
+        unstacked: Unstacked | None = None
         try:
+            unstacked = self._unstack(items, item)
             while item is not _END and not self.stopped.is_set():
                 self._feed(item)
                 item = _NEXT
-                if most := self.most_at_once():
+                if unstacked is not None:
+                    item = self._put_unstacked(unstacked)
+                    unstacked = None
+                elif most := self.most_at_once():
                     item = self._note(self._put_all(items, most))
                 if item is _NEXT:
                     item = next(items, _END)
@@ -231,7 +237,7 @@ class ItemFeeder(Feeder):
                 self._sink.close()
         except BaseException as error:
             # The error keeps this frame; what upstream holds must go all the same.
-            del items, item
+            del items, item, unstacked
             if os.getpid() != self._process:
                 raise  # a child that upstream has forked
             if not self.stopped.is_set():
@@ -260,6 +266,32 @@ class ItemFeeder(Feeder):
         if refused[0] != _core.MISMATCH:
             self._sink.refuse_put(*refused)
         return item
+
+    def _unstack(self, items: Iterator[Any], first: Any) -> Unstacked | None:
+        """Return the examples of items that are batches, if these need not be made."""
+        are_batches = self._stacked and not self._sink.spec.batch_axis
+        converts = self._decode is not None or self._carrier is not None
+        if converts or not are_batches or self.most_at_once() < _MANY:
+            return None
+        return unstack(items, first)
+
+    def _put_unstacked(self, unstacked: Unstacked) -> Any:
+        """Put examples up to one that the core does not take as it is.
+
+        Returns:
+            The batch of that one, from it on; or the end.
+        """
+        _, has_ended, refused, _ = self._sink.put_all(
+            False, self._term, iter(unstacked), _MANY
+        )
+        self._count += unstacked.count
+        if has_ended:
+            return _END
+        assert refused is not None
+        if refused[0] != _core.MISMATCH:
+            self._sink.refuse_put(*refused)
+        self._count -= 1  # `_feed` counts it
+        return unstacked.stack()
 
     def most_at_once(self) -> int:
         """Return how many items may pass that only the core looks at."""
