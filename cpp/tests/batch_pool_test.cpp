@@ -78,6 +78,37 @@ TEST(BatchPool, DoesNotCountWhatIsHandedOut) {
   EXPECT_EQ(pool->held(), one);
 }
 
+TEST(BatchPool, KeepsNothingIdleOnceItIsClosed) {
+  const auto pool = std::make_shared<BatchPool>(kBytes, 3);
+  std::vector<Block> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(pool->take());
+  const std::size_t one = pool->held() / 4;
+  blocks.resize(2);
+  EXPECT_EQ(pool->held(), 4 * one);
+  pool->close();
+  EXPECT_EQ(pool->held(), 2 * one);
+  pool->close();
+  blocks.clear();  // also those that come back later
+  EXPECT_EQ(pool->held(), 0);
+}
+
+TEST(BatchPool, IsClosedWhileBlocksComeBack) {
+  for (int round = 0; round < 200; ++round) {
+    const auto pool = std::make_shared<BatchPool>(kBytes, 8);
+    std::vector<Block> first, second;
+    for (int i = 0; i < 4; ++i) {
+      first.push_back(pool->take());
+      second.push_back(pool->take());
+    }
+    Threads threads;
+    threads.start([&] { first.clear(); });
+    threads.start([&] { second.clear(); });
+    pool->close();
+    threads.join();
+    EXPECT_EQ(pool->held(), 0);
+  }
+}
+
 TEST(Block, OutlivesTheOwnerOfItsPool) {
   auto pool = std::make_shared<BatchPool>(kBytes, 2);
   const std::weak_ptr<BatchPool> watch = pool;

@@ -88,12 +88,13 @@ class HostBackend:
                 `exportable()`.
         """
         draw = self.core.next_exported if exported else self.core.next
+        names_records = self.names_records  # not `self`, which would hold itself
 
         def next_converted(timeout: float | None) -> list[Any] | int:
             leaves = draw(timeout)
             if not isinstance(leaves, list):
                 return leaves
-            if not self.names_records:
+            if not names_records:
                 return convert(leaves)
             records = leaves.pop()
             return [*convert(leaves), np.from_dlpack(records) if exported else records]

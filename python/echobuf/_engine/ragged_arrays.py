@@ -142,7 +142,9 @@ def _check_offsets(offsets: Array, total: int, name: str) -> None:
 
 def _join(arrays: list[Any], field: Field, name: str) -> Rows:
     rows = [
-        _as_rows(each, field, f"{name}[{i}]", of_many=True)
+        each
+        if _is_plain(each, field)
+        else _as_rows(each, field, f"{name}[{i}]", of_many=True)
         for i, each in enumerate(arrays)
     ]
     offsets = np.zeros(len(rows) + 1, np.int64)
@@ -177,6 +179,19 @@ def _read_dense(leaf: Any, field: Field, name: str) -> Rows:
     count, length = array.shape[:2]
     flat = np.ascontiguousarray(array).reshape((count * length, *field.shape[1:]))
     return flat, np.arange(count + 1, dtype=np.int64) * length
+
+
+def _is_plain(leaf: Any, field: Field) -> bool:
+    """Return True for an array as the field says, which needs no conversion.
+
+    A batch has many of them, and all that is asked of other leaves takes much longer.
+    """
+    return (
+        type(leaf) is np.ndarray
+        and leaf.dtype == field.dtype
+        and leaf.ndim == len(field.shape)
+        and leaf.shape[1:] == field.shape[1:]
+    )
 
 
 def _as_rows(leaf: Any, field: Field, name: str, *, of_many: bool = False) -> Array:

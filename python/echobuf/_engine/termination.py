@@ -78,10 +78,13 @@ def raise_for_code(code: int) -> None:
     raise ClosedError(_LEFT)
 
 
-def raise_for_put(
+def put_error(
     code: int, accepted: int, *, failed: bool, full: str = ""
-) -> NoReturn:
-    """Raise for a put that the core has ended.
+) -> EchobufError | TimeoutError:
+    """Return the error for a put that the core has ended.
+
+    It is made here and raised by the caller: a frame that held the error that it raises
+    would keep itself alive, and with it all that its callers hold.
 
     Args:
         code: why.
@@ -91,9 +94,9 @@ def raise_for_put(
     """
     error: EchobufError | TimeoutError
     if code == _core.FORKED:
-        raise _fork_error()
+        return _fork_error()
     if code == _core.MISMATCH:
-        raise SpecError("an array was changed by another thread during the put.")
+        return SpecError("an array was changed by another thread during the put.")
     if code == _core.TIMEOUT:
         error = TimeoutError(
             f"the ring stayed full until `timeout`; {_show_count(accepted)} put. "
@@ -109,7 +112,7 @@ def raise_for_put(
             "another epoch."
         )
     error.accepted = accepted  # type: ignore[union-attr]
-    raise error
+    return error
 
 
 def upstream_failed(cause: BaseException) -> UpstreamError:
@@ -185,7 +188,7 @@ class Termination:
         if code == _core.TIMEOUT:
             full = f"In all {show_full(self._options, *self.counts())}. "
         failed = self._upstream_error is not None
-        raise_for_put(code, accepted, failed=failed, full=full)
+        raise put_error(code, accepted, failed=failed, full=full)
 
     def end_next(self, code: int) -> NoReturn:
         """Raise for a draw that has ended without a batch."""

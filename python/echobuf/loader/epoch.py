@@ -192,8 +192,8 @@ class EpochIterator(Uncopied, Iterator[Any]):
                 raise closed_error() from None
             raise
         except UpstreamError as error:
-            explained = _explain(error)
-            raise explained from explained.__cause__
+            # Not from a variable: the error would keep this frame, and that the error.
+            raise _explain(error)  # noqa: B904 - it has its cause
         except RuntimeError as error:
             # torch's signal handler raises it on the main thread, wherever that is.
             if not str(error).startswith("DataLoader worker (pid"):

@@ -13,7 +13,7 @@ from echobuf import _core, capacity, nodes
 from echobuf._engine import ragged
 from echobuf._engine.arrays import put_tree as put_arrays
 from echobuf._engine.carry import Carrier, find_carrier
-from echobuf._engine.termination import raise_for_put
+from echobuf._engine.termination import put_error
 from echobuf.errors import (
     CapacityError,
     ClosedError,
@@ -140,7 +140,7 @@ class SharedRing:
 
     def refuse_put(self, code: int, accepted: int) -> NoReturn:
         """Raise for a put that ended with `code` after `accepted` examples."""
-        raise_for_put(code, accepted, failed=False)
+        raise put_error(code, accepted, failed=False)
 
     def close(self) -> None:
         """Note that upstream has ended the epoch."""

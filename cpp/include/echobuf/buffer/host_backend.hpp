@@ -119,7 +119,7 @@ struct HostBackend {
   /// Nothing here works by itself.
   template <class Broken>
   void start(Broken&&) {}
-  void stop() {}
+  void stop() { pool->close(); }
 
   /// Bytes taken by now, without what no record of those put so far comes to.
   std::size_t bytes() const {

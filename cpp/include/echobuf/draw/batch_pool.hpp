@@ -63,8 +63,17 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   BatchPool(const BatchPool&) = delete;
   BatchPool& operator=(const BatchPool&) = delete;
   ~BatchPool() {
-    for (Memory* list : {returned_.load(std::memory_order_acquire), idle_})
-      while (list) delete std::exchange(list, list->next);
+    free_list(returned_.load(std::memory_order_acquire));
+    free_list(idle_);
+  }
+
+  /// Keeps no idle block from now on: the buffer goes, and a caller may hold one of its
+  /// batches for long, and with it this pool.
+  void close() {
+    keep_.store(0, std::memory_order_seq_cst);
+    give_up_returned();
+    const std::lock_guard lock(mutex_);
+    free_list(std::exchange(idle_, nullptr));
   }
 
   /// Throws std::bad_alloc.
@@ -106,12 +115,25 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
     if (was_out) held_.fetch_add(memory->bytes(), std::memory_order_relaxed);
     Memory* const one = memory.release();
     one->next = returned_.load(std::memory_order_relaxed);
-    while (!returned_.compare_exchange_weak(one->next, one, std::memory_order_release,
+    while (!returned_.compare_exchange_weak(one->next, one, std::memory_order_seq_cst,
                                             std::memory_order_relaxed)) {
     }
+    // Sequentially consistent: a close() that has not seen this block is seen here.
+    if (keep_.load(std::memory_order_seq_cst) == 0) give_up_returned();
   }
 
  private:
+  void give_up_returned() {
+    free_list(returned_.exchange(nullptr, std::memory_order_seq_cst));
+  }
+
+  void free_list(Memory* list) {
+    while (list) {
+      held_.fetch_sub(list->bytes(), std::memory_order_relaxed);
+      delete std::exchange(list, list->next);
+    }
+  }
+
   /// The block given back last, which is still warm in the caches. Blocks leave
   /// `returned_` all at once, so none can come back between a look and an exchange.
   std::unique_ptr<Memory> take_idle() {
@@ -130,7 +152,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
 
   bool keep_one_more() {
     std::size_t count = idle_count_.load(std::memory_order_relaxed);
-    while (count < keep_)
+    while (count < keep_.load(std::memory_order_relaxed))
       if (idle_count_.compare_exchange_weak(count, count + 1,
                                             std::memory_order_relaxed))
         return true;
@@ -138,7 +160,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   }
 
   const std::size_t bytes_;
-  const std::size_t keep_;
+  std::atomic<std::size_t> keep_;
   const Make make_;
   const std::uint32_t generation_ = fork_generation();
   std::atomic<std::size_t> held_{0};
