@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("torch")
 
 TESTS = Path(__file__).parents[1]
-EPOCHS = 30
+EPOCHS = 20
 KILLS = 6
 
 TRAIN = """
