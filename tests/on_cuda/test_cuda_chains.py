@@ -25,8 +25,7 @@ from echobuf.transforms import graded
 from kernels_compiled import ARCHITECTURES
 
 ROOT = Path(__file__).parents[2]
-# Chains by a seed, and the seeds: as PTX those of few kernels, since NVRTC takes seconds
-# for most of them.
+# Chains by a seed, and the seeds: as PTX one of few kernels, since NVRTC takes seconds.
 RANDOM = {
     "images": (random_case, range(40), [2]),
     "containers": (random_containers, range(30), [1]),

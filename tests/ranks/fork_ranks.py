@@ -1,8 +1,8 @@
 """Run a program as several ranks, which a process forks that has imported torch.
 
-`python fork_ranks.py FOLDER RANKS MODULES PROGRAM ARGUMENT...`: rank N writes into N.out
-and N.err in the folder. Prints the exit codes as JSON. The process has imported MODULES,
-too, with commas between them.
+`python fork_ranks.py FOLDER RANKS MODULES PROGRAM ARGUMENT...`: rank N writes into
+N.out and N.err in the folder. Prints the exit codes as JSON. The process has imported
+MODULES, too, with commas between them.
 """
 
 from __future__ import annotations
