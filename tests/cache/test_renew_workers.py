@@ -40,7 +40,7 @@ def by_index(batches):
 ALONE = {}
 FORKED = {"num_workers": 2}
 PERSISTENT = {**FORKED, "persistent_workers": True}
-SPAWNED = {**PERSISTENT, "multiprocessing_context": "spawn"}
+SPAWNED = {**PERSISTENT, "num_workers": 1, "multiprocessing_context": "spawn"}
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,11 @@ from echobuf.transforms import graded
 from kernels_compiled import ARCHITECTURES
 
 ROOT = Path(__file__).parents[2]
-RANDOM = {  # chains by a seed, and the seeds: as PTX those of few kernels
-    "images": (random_case, range(40), range(3)),
+# Chains by a seed, and the seeds: as PTX one of few kernels, since NVRTC takes seconds.
+RANDOM = {
+    "images": (random_case, range(40), [2]),
     "containers": (random_containers, range(30), [1]),
-    "augmentations": (random_augmentations, range(50), [0, 4, 6]),
+    "augmentations": (random_augmentations, range(50), [6]),
     "clips": (lambda seed: random_clip_case(seed + 30, 1 + seed % 3), range(12), [0]),
 }
 SCALED = t.ToDtype(np.float32, scale=True)

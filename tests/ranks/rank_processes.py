@@ -16,34 +16,46 @@ FORK_RANKS = Path(__file__).with_name("fork_ranks.py")
 
 def run(program, ranks, *arguments, killed=None):
     """Return what each rank of a program has printed, parsed as JSON."""
+    printed = run_to_end(program, ranks, *arguments, killed=killed)
+    return [[json.loads(line) for line in text.splitlines()] for text in printed]
+
+
+def run_to_end(program, ranks, *arguments, killed=None, modules=(), names=None):
+    """Return what each rank of a program has printed.
+
+    Args:
+        program: its file.
+        ranks: how many there are.
+        *arguments: of the program.
+        killed: the rank that is to be killed.
+        modules: what is imported before any rank begins.
+        names: what the environment has besides.
+    """
     with socket.socket() as held, tempfile.TemporaryDirectory() as folder:
         # Bound, and not listened at, until the ranks have ended: so the system gives
         # the port to no other process before rank 0 listens there.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
-        codes = _run(port, folder, ranks, program, *arguments)
-        printed = []
+        names = {"MASTER_PORT": str(held.getsockname()[1]), **(names or {})}
+        command = [FORK_RANKS, folder, ranks, ",".join(modules), program, *arguments]
+        codes = _exit_codes(command, {"WORLD_SIZE": str(ranks), **names})
         for rank, code in enumerate(codes):
-            out, err = (Path(folder, f"{rank}.{name}") for name in ("out", "err"))
-            assert code == (-9 if rank == killed else 0), err.read_text()
-            assert "Exception ignored" not in err.read_text()
-            lines = out.read_text().splitlines()
-            printed.append([json.loads(line) for line in lines])
-        return printed
+            err = Path(folder, f"{rank}.err").read_text()
+            assert code == (-9 if rank == killed else 0), err
+            assert "Exception ignored" not in err
+        return [Path(folder, f"{rank}.out").read_text() for rank in range(ranks)]
 
 
-def _run(port, folder, ranks, *command):
-    """Return the exit codes of the ranks, which write into files of the folder."""
+def _exit_codes(command, names):
+    """Return the exit codes of the ranks."""
     process = subprocess.Popen(
-        [sys.executable, FORK_RANKS, folder, str(ranks), *map(str, command)],
+        [sys.executable, *map(str, command)],
         env=os.environ
         | {
-            "WORLD_SIZE": str(ranks),
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
             "OMP_NUM_THREADS": "1",
             "TORCH_CPP_LOG_LEVEL": "ERROR",
+            **names,
         },
         stdout=subprocess.PIPE,
         text=True,

@@ -226,7 +226,8 @@ def test_one_loader_for_training_and_validation_is_an_error():
 
 
 def test_two_processes(tmp_path):
-    torchrun.run(Path(__file__).with_name("accelerate_ranks.py"), tmp_path)
+    program = Path(__file__).with_name("accelerate_ranks.py")
+    torchrun.run(program, tmp_path, "accelerate")
     got = [torchrun.result(tmp_path, rank) for rank in range(2)]
     for rank in range(2):
         assert got[rank]["trained"] == expected(2, rank=rank, ranks=2)

@@ -1,26 +1,29 @@
-"""Programs in two processes, started as a user would."""
+"""Programs in two processes, as torchrun starts them."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import echobuf
-from run_program import run_program
+from ranks.rank_processes import run_to_end
 
 
-def run(program: Path, folder: Path) -> None:
-    """Runs it with `torchrun`, with the folder as its argument."""
-    command = [sys.executable, "-m", "torch.distributed.run"]
-    command += ["--standalone", "--nproc-per-node=2", str(program), str(folder)]
+def run(program: Path, folder: Path, *modules: str) -> None:
+    """Run it on two ranks, with the folder as its argument.
+
+    Args:
+        program: its file.
+        folder: where each rank leaves its result.
+        *modules: what takes seconds to import: both ranks are forked from one that has.
+    """
     here = Path(__file__).parent
     path = [str(here), str(here.parent), str(Path(echobuf.__file__).parents[1])]
     path += filter(None, [os.environ.get("PYTHONPATH")])
-    names = {"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"}
-    run_program(command, names)
+    names = {"PYTHONPATH": os.pathsep.join(path)}
+    run_to_end(program, 2, folder, modules=modules, names=names)
 
 
 def write(folder: str, result: Any) -> None:

@@ -71,7 +71,7 @@ def clip_of(draw: st.DataObject, frames: int, order: str) -> np.ndarray:
     return clip
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(
     st.data(),
     st.integers(1, 4),
@@ -101,7 +101,7 @@ def test_frames_of_a_window_are_what_images_become(
         np.testing.assert_array_equal(got, one(image, [*layout, *chain], seed=seed))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data(), chains(), SEEDS)
 def test_windows_by_chance(
     data: st.DataObject, chain: list[T.Operation], seed: int
@@ -118,7 +118,7 @@ def test_windows_by_chance(
         np.testing.assert_array_equal(got, one(frame, [*layouts, *chain], seed=seed))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data(), chains(), st.integers(2, 4), SEEDS)
 def test_a_container_first_takes_the_leaf_for_a_clip(
     data: st.DataObject, chain: list[T.Operation], frames: int, seed: int

@@ -73,8 +73,16 @@ def said_of(upstream, maker=echobuf, **arguments):
     return [str(each.message) for each in caught if "echobuf" not in each.filename]
 
 
-@pytest.mark.parametrize("arguments", [{}, {"payload_bytes": 999}, {"num_workers": 1}])
-@pytest.mark.parametrize("framework", ["echobuf", "echobuf.torch"])
+@pytest.mark.parametrize(
+    ("framework", "arguments"),
+    [
+        ("echobuf", {}),
+        ("echobuf", {"payload_bytes": 999}),
+        ("echobuf.torch", {}),
+        ("echobuf.torch", {"payload_bytes": 999}),
+        ("echobuf.torch", {"num_workers": 1}),
+    ],
+)
 @pytest.mark.parametrize(("make", "line"), LOSSES)
 def test_a_loader_warns_once_of_each_class(make, line, framework, arguments):
     rows = [*range(1, 4)] * 4

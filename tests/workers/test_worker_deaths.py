@@ -62,7 +62,7 @@ def test_killed_workers_change_nothing(load, dataset, has_pidfds, monkeypatch):
     served, killed = [], 0
     for number, batch in enumerate(loader):
         served.append(batch)
-        if number % 20 == 10 and (alive := workers_alive()):
+        if number % 30 == 10 and (alive := workers_alive()):
             kill(dice.choice(alive))
             killed += 1
     assert killed > 3

@@ -324,7 +324,8 @@ def test_an_unknown_length_needs_max_steps(tmp_path, more):
 
 
 def test_two_processes(tmp_path):
-    torchrun.run(Path(__file__).with_name("hf_trainer_ranks.py"), tmp_path)
+    program = Path(__file__).with_name("hf_trainer_ranks.py")
+    torchrun.run(program, tmp_path, "echobuf.transformers")
     for kind in ("even", "split"):
         both = [torchrun.result(tmp_path, rank)[kind] for rank in range(2)]
         trained = [*both[0]["trained"], *both[1]["trained"]]

@@ -288,7 +288,8 @@ def test_one_loader_twice_in_training_is_an_error(tmp_path):
 
 
 def test_two_processes_with_shards_of_unequal_length(tmp_path):
-    torchrun.run(Path(__file__).with_name("lightning_ranks.py"), tmp_path)
+    program = Path(__file__).with_name("lightning_ranks.py")
+    torchrun.run(program, tmp_path, "lightning.pytorch")
     for rank in range(2):
         got = torchrun.result(tmp_path, rank)
         alone = expected(2, rank=rank, ranks=2, n=EXAMPLES + 8 * rank)
