@@ -111,9 +111,13 @@ def speed(outcomes: dict[str, Outcome], row: Row, suffix: str = "") -> float | N
 def main() -> None:
     parser = make_parser(__doc__, RESULTS)
     parser.add_argument("--before", metavar="PATH", help="interpreter of another build")
+    parser.add_argument("--ask", metavar="A,B", help="only these questions")
     options = parser.parse_args()
+    asked_for = (options.ask or ",".join(row.question for row in ROWS)).split(",")
     found, lines = {}, []
     for question in questions():
+        if question.name not in asked_for:
+            continue
         asked = with_before(question, options.before) if options.before else question
         asked = select(asked, options)
         outcomes = measure(asked, options.rounds)
