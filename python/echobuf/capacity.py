@@ -130,9 +130,10 @@ def no_room_for_batch(
 
 def idle_blocks(needs: Needs, options: Options) -> int:
     """Return the number of blocks of batch memory to keep for the next batches."""
+    wanted = _IDLE + options.prefetch  # so many come back while none is made ahead
     if options.max_bytes is None:
-        return _IDLE
-    return min(_IDLE, (options.max_bytes - own_bytes(needs)) // max(1, needs[3]))
+        return wanted
+    return min(wanted, (options.max_bytes - own_bytes(needs)) // max(1, needs[3]))
 
 
 def out_of_memory(needs: Needs, options: Options) -> CapacityError:
