@@ -16,21 +16,52 @@ struct Kind {
   bool is_torch = false;  // without an exchange
   bool has_gradients = false;
   bool is_lazy = false;  // it may have yet to negate or to conjugate
+  // The type's functions in C, called without Python's look-up of their names; null
+  // where they are Python's.
+  const PyGetSetDef* requires_grad = nullptr;
+  const PyMethodDef* is_neg = nullptr;
+  const PyMethodDef* is_conj = nullptr;
 };
+
+/// The attribute of a type; none if it has none.
+py::object attribute_of(PyTypeObject* type, const char* name) {
+  auto found = py::reinterpret_steal<py::object>(
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name));
+  PyErr_Clear();
+  return found;
+}
+
+const PyGetSetDef* property_in_c(const py::object& found) {
+  if (!found || !Py_IS_TYPE(found.ptr(), &PyGetSetDescr_Type)) return nullptr;
+  return reinterpret_cast<PyGetSetDescrObject*>(found.ptr())->d_getset;
+}
+
+/// A method without arguments.
+const PyMethodDef* method_in_c(const py::object& found) {
+  if (!found || !Py_IS_TYPE(found.ptr(), &PyMethodDescr_Type)) return nullptr;
+  const auto* method = reinterpret_cast<PyMethodDescrObject*>(found.ptr())->d_method;
+  return method->ml_flags == METH_NOARGS ? method : nullptr;
+}
 
 /// The kind of `type`. With the GIL.
 Kind kind_of(PyTypeObject* type) {
   // Loops put objects of one type.
   static thread_local Kind last;
   if (last.type == type) return last;
-  auto* const object = reinterpret_cast<PyObject*>(type);
   const Exchange* exchange = find_exchange(type);
   const bool is_torch = exchange == nullptr && is_tensor_of_torch(type);
-  const Kind found{type, exchange, is_torch,
-                   PyObject_HasAttrString(object, "requires_grad") != 0,
-                   PyObject_HasAttrString(object, "is_neg") != 0 &&
-                       PyObject_HasAttrString(object, "is_conj") != 0};
-  Py_INCREF(object);
+  const py::object requires_grad = attribute_of(type, "requires_grad");
+  const py::object is_neg = attribute_of(type, "is_neg");
+  const py::object is_conj = attribute_of(type, "is_conj");
+  const Kind found{type,
+                   exchange,
+                   is_torch,
+                   static_cast<bool>(requires_grad),
+                   is_neg && is_conj,
+                   property_in_c(requires_grad),
+                   method_in_c(is_neg),
+                   method_in_c(is_conj)};
+  Py_INCREF(reinterpret_cast<PyObject*>(type));
   const Kind before = std::exchange(last, found);
   Py_XDECREF(reinterpret_cast<PyObject*>(before.type));  // last: code may run, and put
   return found;
@@ -44,18 +75,28 @@ bool is_true(PyObject* value) {
   return true;
 }
 
+bool asks_for_gradient(PyObject* item, const PyGetSetDef* property) {
+  constinit static const Name name("requires_grad");
+  return is_true(property != nullptr ? property->get(item, property->closure)
+                                     : PyObject_GetAttr(item, name.get()));
+}
+
+bool says_yes(PyObject* item, const PyMethodDef* method, const Name& name) {
+  return is_true(method != nullptr ? method->ml_meth(item, nullptr)
+                                   : PyObject_CallMethodNoArgs(item, name.get()));
+}
+
 bool means_its_bytes(PyObject* item, const Kind& kind, const DlpackType& type) {
-  constinit static const Name requires_grad("requires_grad");
   constinit static const Name is_neg("is_neg");
   constinit static const Name is_conj("is_conj");
-  if (kind.has_gradients && is_true(PyObject_GetAttr(item, requires_grad.get())))
-    return false;
+  // torch gives whole numbers no gradient, and negates them at once.
   const bool is_whole = type.code == kDlpackSigned || type.code == kDlpackUnsigned ||
                         type.code == kDlpackBool;
-  const bool is_complex = type.code == kDlpackComplex;
-  if (!kind.is_lazy || is_whole) return true;
-  if (is_true(PyObject_CallMethodNoArgs(item, is_neg.get()))) return false;
-  return !is_complex || !is_true(PyObject_CallMethodNoArgs(item, is_conj.get()));
+  if (is_whole) return true;
+  if (kind.has_gradients && asks_for_gradient(item, kind.requires_grad)) return false;
+  if (!kind.is_lazy) return true;
+  if (says_yes(item, kind.is_neg, is_neg)) return false;
+  return type.code != kDlpackComplex || !says_yes(item, kind.is_conj, is_conj);
 }
 
 }  // namespace

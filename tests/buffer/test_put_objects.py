@@ -145,6 +145,16 @@ def test_numbers_of_other_types_are_numpy_s():
     refused(Field((), "int32"), Label.CAT, "has dtype int64")
 
 
+@pytest.mark.parametrize("count", [4, 5, 9])
+def test_examples_of_many_numbers(count, natively):
+    numbers = tuple(range(count))
+    with make(*[Field((), "int64")] * count) as buffer:
+        buffer.put(numbers)
+        buffer.close()
+        batch = buffer.next_batch()
+    assert tuple(int(np.asarray(leaf)[0]) for leaf in batch) == numbers
+
+
 def test_a_number_is_no_array():
     refused(Field((1,), "int64"), 3, r"has shape \[\]; the spec says \[1\]")
     with make(Field((), "int64")) as buffer, pytest.raises(SpecError, match="shape"):
@@ -199,6 +209,8 @@ def test_what_a_tensor_has_yet_to_conjugate_or_negate_is_not_passed_over():
     refused(Field((2,), "complex64"), lazy, "resolve_conj")
     assert lazy.imag.is_neg()
     refused(Field((2,), "float32"), lazy.imag, "resolve_neg")
+    without_gaps = lazy.imag.as_strided((2,), (1,))
+    refused(Field((2,), "float32"), without_gaps, "resolve_neg")
 
 
 @pytest.mark.parametrize(
