@@ -64,6 +64,8 @@ TEST(Slots, TakesRecordsOfWholeLinesWhereTheCachesCannotHoldTheWindow) {
   Slots store(RecordLayout({{kBytes, 1}, {2 * kBytes, 1}}), kCapacity);
   ASSERT_TRUE(store.layout().fills_lines());
   EXPECT_FALSE(RecordLayout({{kBytes, 1}, {8, 1}}).fills_lines());
+  EXPECT_FALSE(
+      RecordLayout(std::vector<echobuf::FieldShape>(17, {128, 1})).fills_lines());
   std::vector<std::byte> source(3 * kBytes * kCount + 1);
   for (std::size_t i = 0; i < source.size(); ++i)
     source[i] = static_cast<std::byte>(i * 7 + i / kBytes);

