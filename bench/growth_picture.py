@@ -14,7 +14,8 @@ def draw_picture(results: dict[str, Any], path: Path) -> None:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    matplotlib.rcParams["svg.hashsalt"] = "growth"  # the same file for the same figures
+    # The same small file for the same figures.
+    matplotlib.rcParams.update({"svg.hashsalt": "growth", "svg.fonttype": "none"})
     figure = Figure(figsize=(4 * len(results), 3.2), layout="constrained")
     FigureCanvasSVG(figure)
     panels = figure.subplots(1, len(results), squeeze=False).flat

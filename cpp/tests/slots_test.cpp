@@ -57,6 +57,30 @@ TEST(Slots, TakesLargeRecordsWhereTheCachesCannotHoldTheWindow) {
   }
 }
 
+TEST(Slots, TakesRecordsOfWholeLinesWhereTheCachesCannotHoldTheWindow) {
+  constexpr std::size_t kBytes = 192;
+  constexpr std::uint64_t kCapacity = echobuf::kStreamInto / (3 * kBytes) + 1;
+  constexpr std::uint64_t kCount = echobuf::kStreamPut / kBytes;
+  Slots store(RecordLayout({{kBytes, 1}, {2 * kBytes, 1}}), kCapacity);
+  ASSERT_TRUE(store.layout().fills_lines());
+  EXPECT_FALSE(RecordLayout({{kBytes, 1}, {8, 1}}).fills_lines());
+  EXPECT_FALSE(
+      RecordLayout(std::vector<echobuf::FieldShape>(17, {128, 1})).fills_lines());
+  std::vector<std::byte> source(3 * kBytes * kCount + 1);
+  for (std::size_t i = 0; i < source.size(); ++i)
+    source[i] = static_cast<std::byte>(i * 7 + i / kBytes);
+  const std::byte* const first = source.data() + 1;  // unaligned
+  const std::byte* const second = first + kBytes * kCount;
+  const SourceLeaf leaves[] = {{first, kBytes}, {second, 2 * kBytes}};
+  store.write(kCapacity - 2, kCount, leaves, 0, 0);
+  const SlotView view = store.view(kCapacity - 2);
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    const std::byte* record = view.slots + view.slot(i) * store.layout().stride();
+    EXPECT_EQ(std::memcmp(record, first + i * kBytes, kBytes), 0);
+    EXPECT_EQ(std::memcmp(record + kBytes, second + 2 * i * kBytes, 2 * kBytes), 0);
+  }
+}
+
 TEST(Slots, KeepsTheLengthOfRaggedRecords) {
   constexpr std::size_t kMost = 5;
   Slots store(RecordLayout({{8, kMost}, {1, kMost}}, kMost), 3);

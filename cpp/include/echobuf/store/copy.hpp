@@ -24,7 +24,8 @@ inline constexpr std::size_t kStreamFrom = std::size_t{4} << 20;
 inline constexpr std::size_t kStreamInto = std::size_t{32} << 20;
 /// Puts of less are not: the fence that ends such stores costs more than they save.
 inline constexpr std::size_t kStreamPut = std::size_t{4} << 10;
-/// Rows shorter than this have too many unaligned ends for it to pay.
+/// Rows shorter than this have too many unaligned ends for it to pay; but not fields of
+/// records that are whole cache lines: see RecordLayout::fills_lines().
 inline constexpr std::size_t kStreamRow = 1024;
 
 inline void copy_row(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -72,7 +73,7 @@ namespace detail {
 inline std::size_t copy_head(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::size_t head = (64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64;
   if (head > bytes) head = bytes;
-  std::memcpy(to, from, head);
+  if (head > 0) std::memcpy(to, from, head);
   return head;
 }
 
@@ -91,7 +92,7 @@ __attribute__((target("avx512f"))) inline void stream_avx512(std::byte* to,
                         _mm512_loadu_si512(from + i));
     i += 64;
   }
-  std::memcpy(to + i, from + i, bytes - i);
+  if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
 }
 
 __attribute__((target("avx2"))) inline void stream_avx2(std::byte* to,
@@ -106,7 +107,7 @@ __attribute__((target("avx2"))) inline void stream_avx2(std::byte* to,
     _mm256_stream_si256(target, a);
     _mm256_stream_si256(target + 1, b);
   }
-  std::memcpy(to + i, from + i, bytes - i);
+  if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
 }
 
 /// Copies 128 bytes. `kStream`: past the caches.
@@ -148,7 +149,7 @@ inline void stream_sse2(std::byte* to, const std::byte* from, std::size_t bytes)
     for (int k = 0; k < 4; ++k)
       _mm_stream_si128(target + k, _mm_loadu_si128(source + k));
   }
-  std::memcpy(to + i, from + i, bytes - i);
+  if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
 }
 
 }  // namespace detail

@@ -25,7 +25,7 @@ inline void write_record(const RecordLayout& layout, std::byte* slot,
     const std::byte* row =
         leaves[f].data + static_cast<std::ptrdiff_t>(index) * leaves[f].stride;
     const std::size_t bytes = layout.bytes(f, rows);
-    if (large && bytes >= kStreamRow)
+    if (large && (bytes >= kStreamRow || layout.fills_lines()))
       large(slot + field.offset, row, bytes);
     else
       detail::copy_field(slot + field.offset, row, bytes);
