@@ -114,6 +114,24 @@ def test_a_loader_dropped_half_way_gives_its_window_back_at_once(make):
         until(lambda: resident_bytes() - before < NOISE)
 
 
+class Failing(Records):
+    def __getitem__(self, index):
+        if index == WINDOW:
+            raise OSError("no such record")
+        return super().__getitem__(index)
+
+
+def test_a_loader_whose_upstream_has_failed_gives_its_window_back():
+    with without_collector():
+        before = resident_bytes()
+        loader = echobuf.EchoLoader(Failing(), **KWARGS)
+        with pytest.raises(echobuf.UpstreamError) as caught:
+            list(loader)
+        assert isinstance(caught.value.__cause__, OSError)
+        del caught, loader
+        until(lambda: resident_bytes() - before < NOISE)
+
+
 def put_until_full(buffer, example):
     while True:
         buffer.put(example, timeout=0)

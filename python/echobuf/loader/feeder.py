@@ -243,7 +243,7 @@ class ItemFeeder(Feeder):
             if not self.stopped.is_set():
                 # A buffer that was left, or whose device is gone, says so itself.
                 with contextlib.suppress(ClosedError, DeviceError):
-                    self._sink.fail(error)
+                    self._sink.fail(_without_own_frames(error))
 
     def _note(self, fed: tuple[int, bool, tuple[int, int] | None, Any]) -> Any:
         """Note what the core has put.
@@ -357,6 +357,17 @@ class ItemFeeder(Feeder):
         cut = min(length, self._skipped)
         self._skipped -= cut
         return skip(item, cut) if cut < length else None
+
+
+def _without_own_frames(error: BaseException) -> BaseException:
+    """Return the error as upstream has raised it.
+
+    The ring keeps it: a frame of ours, which has the ring, would keep both for ever.
+    """
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_globals is globals():
+        traceback = traceback.tb_next
+    return error.with_traceback(traceback)
 
 
 def stop_feeding(sink: Sink) -> list[Feeder]:
