@@ -39,7 +39,7 @@ BufferOptions loaded(bool automatic, std::uint32_t prefetch, std::uint64_t rows)
 }
 
 TEST(PackingStress, LosesNothingTearsNothingAndUsesExactly) {
-  constexpr std::uint64_t kExamples = 1500;
+  constexpr std::uint64_t kExamples = rounds(1500);
   const LengthOf length = row_lengths(20);
   for (const bool automatic : {false, true})
     for (const std::uint32_t prefetch : {0u, 2u}) {
@@ -84,7 +84,7 @@ TEST(PackingStress, LosesNothingTearsNothingAndUsesExactly) {
 
 /// A row never holds examples of two epochs, whenever one is given up.
 TEST(PackingStress, ResetsAtAnyMoment) {
-  constexpr std::uint64_t kEpochs = 40, kExamples = 200;
+  constexpr std::uint64_t kEpochs = rounds(40), kExamples = 200;
   const LengthOf length = row_lengths(20);
   for (const bool automatic : {false, true})
     for (const std::uint32_t prefetch : {0u, 2u}) {

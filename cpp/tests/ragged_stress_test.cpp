@@ -104,7 +104,7 @@ TEST_P(RaggedStress, LosesNothingTearsNothingAndUsesExactly) {
   Buffer buffer(options_of(load));
   for (std::uint64_t number = 0; number < 3; ++number) {
     if (number > 0) buffer.reset(number);
-    const std::uint64_t n = 1500 + 17 * number;
+    const std::uint64_t n = rounds(1500) + 17 * number;
     const Ids count = epoch(buffer, n, lengths);
     expect_exact_use(count, load.factor);
     if (HasFatalFailure()) return;
@@ -127,7 +127,8 @@ TEST(RaggedStress, ResetsAtAnyMoment) {
                                         : of_lengths(64, 8, {3, 1}, 3 * 130);
       options.prefetch = prefetch;
       Buffer buffer(options);
-      ResetLoad<Buffer> load{60, 300, 300, 30, {automatic ? 0u : 3u, 1}, prefetch};
+      ResetLoad<Buffer> load{rounds(60), 300, 300, 30, {automatic ? 0u : 3u, 1},
+                             prefetch};
       load.take = [&](Ids& ids, Deadline soon) {
         Batch batch;
         const Status status = buffer.next(batch, soon);

@@ -124,7 +124,7 @@ TEST_P(Stress, LosesNothingTearsNothingAndUsesExactly) {
   for (std::uint64_t number = 0; number < 3; ++number) {
     if (number > 0) buffer.reset(number);
     // The number of a record of one byte is all that can be checked of it.
-    const std::uint64_t n = load.bytes == 1 ? 256 : 4000 + 17 * number;
+    const std::uint64_t n = load.bytes == 1 ? 256 : rounds(4000) + 17 * number;
     const Ids count = epoch(buffer, n);
     expect_exact_use(count, load.factor);
     if (HasFatalFailure()) return;
@@ -146,7 +146,8 @@ TEST(Stress, ResetsAtAnyMoment) {
           automatic ? numbered_auto(96, 8) : numbered(96, 8, {3, 1});
       options.prefetch = prefetch;
       Buffer buffer(options);
-      ResetLoad<Buffer> load{120, 600, 500, 40, {automatic ? 0u : 3u, 1}, prefetch};
+      ResetLoad<Buffer> load{rounds(120), 600, 500, 40, {automatic ? 0u : 3u, 1},
+                             prefetch};
       load.take = [&](Ids& ids, Deadline soon) { return next(buffer, ids, soon); };
       load.put = [&](std::uint64_t term, std::uint64_t first, std::uint64_t end) {
         const Ids ids = range(first, end);

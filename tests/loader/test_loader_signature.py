@@ -160,6 +160,9 @@ RIGHT = lines_of(GOOD, MODULES) + lines_of(ALONE)
 WRONG = lines_of(BAD, MODULES) + lines_of(ALONE_BAD)
 
 
+MYPY = ("--config-file=mypy.ini", "--cache-dir=/dev/null")
+
+
 @functools.cache
 def mypy_s_errors() -> frozenset[str]:
     """The lines of a program of all calls that mypy has something against."""
@@ -180,7 +183,7 @@ def mypy_s_errors() -> frozenset[str]:
         Path(folder, "calls.py").write_text("\n".join(lines) + "\n")
         Path(folder, "mypy.ini").write_text(settings)
         done = subprocess.run(
-            [sys.executable, "-m", "mypy", "--config-file=mypy.ini", "calls.py"],
+            [sys.executable, "-m", "mypy", *MYPY, "calls.py"],
             cwd=folder,
             env={**os.environ, "MYPYPATH": str(root / "python"), "PYTHONPATH": ""},
             capture_output=True,
