@@ -24,6 +24,7 @@ LAYERS = (
     ("ground",),
 )
 GROUND = (
+    "cores",
     "cpu",
     "leaf_options",
     "length_options",
