@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+from torch.utils.data._utils import collate
 
 import echobuf
 import echobuf.torch
@@ -47,7 +48,8 @@ KINDS = {
     "dict": lambda i: {"y": float(i), "x": image(i)},
     "named": lambda i: Pair(image(i), i % 2 == 0),
     "nested": lambda i: (image(i), {"a": i, "b": (i, np.float32(i))}),
-    "arrays": lambda i: (np.full((3, 5), i, np.uint8), np.int16(i)),
+    "arrays": lambda i: (np.full((3, 5), i, np.uint8), np.int64(i)),
+    "short numbers": lambda i: (np.full((3, 5), i, np.uint8), np.int16(i)),
     "strided": lambda i: (image(i).T, np.arange(8.0)[::2] + i),
     "gradients": lambda i: (image(i).requires_grad_(), i),
     "empty": lambda i: (torch.zeros(0), i),
@@ -104,13 +106,13 @@ def test_common_examples_are_never_stacked(monkeypatch, kind):
     """But for the first batch, which says what examples are like."""
     calls = []
 
-    def collate(batch):
+    def stack(batch):
         calls.append(len(batch))
         return default_collate(batch)
 
-    monkeypatch.setattr(torch.utils.data, "default_collate", collate)
+    monkeypatch.setattr(torch.utils.data, "default_collate", stack)
     fallbacks = note_fallbacks(monkeypatch)
-    assert drawn(KINDS[kind], collate_fn=collate)
+    assert drawn(KINDS[kind], collate_fn=stack)
     assert calls == [SIZE, SIZE]  # one in each epoch
     assert fallbacks == []
 
@@ -157,6 +159,9 @@ BAD = {
     "tensor for a tuple": lambda i: (i, i) if i < 24 else torch.tensor([i, i]),
     "raises": lambda i: (image(i), 1 // (30 - i)),
     "none": lambda i: (image(i), i if i != 30 else None),
+    "rounded": lambda i: (image(i), np.float32(i) if i < 24 else i + 0.1),
+    "kinds": lambda i: (image(i), i if i < 24 else float(i)),
+    "yes or no": lambda i: (image(i), i if i < 24 else i % 2 == 0),
 }
 
 
@@ -169,6 +174,66 @@ def test_errors_are_those_of_stacked_batches(monkeypatch, kind):
     assert type(one.value) is type(other.value)
     assert str(one.value) == str(other.value)
     assert type(one.value.__cause__) is type(other.value.__cause__)
+
+
+class ChangedIterator(type(iter(DataLoader([0])))):
+    def __next__(self):
+        return super().__next__() * 10
+
+
+class ByIterator(DataLoader):
+    def _get_iterator(self):
+        return ChangedIterator(self)
+
+
+class ByMethod(DataLoader):
+    name = "_next_data"
+
+    def __iter__(self):
+        items = super().__iter__()
+        fetcher = vars(items)["_dataset_fetcher"]
+        changed = items if hasattr(items, self.name) else fetcher
+        method = getattr(changed, self.name)
+        setattr(changed, self.name, lambda *args: method(*args) * 10)
+        return items
+
+
+class ByFetcher(ByMethod):
+    name = "fetch"
+
+
+@pytest.mark.parametrize("kind", [ByIterator, ByMethod, ByFetcher])
+def test_who_changes_batches_of_a_data_loader_sees_batches(kind):
+    with echobuf.torch.EchoLoader(
+        kind(torch.arange(20), batch_size=4), window=8, factor=1
+    ) as loader:
+        assert torch.equal(torch.cat([*loader]).sort().values, torch.arange(20) * 10)
+
+
+@pytest.mark.parametrize("kind", [int, torch.Tensor])
+def test_what_torch_is_told_to_make_of_examples_is_made_of_all(monkeypatch, kind):
+    def stack(batch, *, collate_fn_map=None):
+        return torch.stack([torch.as_tensor(one) for one in batch]) + 100
+
+    monkeypatch.setitem(collate.default_collate_fn_map, kind, stack)
+    data = range(20) if kind is int else torch.arange(20)
+    with echobuf.torch.EchoLoader(
+        DataLoader(data, batch_size=4), window=8, factor=1
+    ) as loader:
+        assert torch.equal(torch.cat([*loader]).sort().values, torch.arange(20) + 100)
+
+
+def test_an_empty_batch_is_refused_as_torch_does(monkeypatch):
+    def draw():
+        upstream = DataLoader(torch.arange(9), batch_sampler=[[0, 1], [], [2, 3]])
+        with echobuf.torch.EchoLoader(upstream, window=4, factor=1) as loader:
+            list(loader)
+
+    with pytest.raises(echobuf.UpstreamError, match="index out of range"):
+        draw()
+    monkeypatch.setattr(feeder, "unstack", lambda items, first: None)
+    with pytest.raises(echobuf.UpstreamError, match="index out of range"):
+        draw()
 
 
 def test_a_loader_goes_on_in_the_middle_of_an_epoch(monkeypatch):
