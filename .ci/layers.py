@@ -24,7 +24,6 @@ LAYERS = (
     ("ground",),
 )
 GROUND = (
-    "cores",
     "cpu",
     "leaf_options",
     "length_options",

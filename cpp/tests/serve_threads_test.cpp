@@ -9,7 +9,6 @@
 #include <new>
 #include <system_error>
 
-#include "echobuf/draw/helper_thread.hpp"
 #include "echobuf/shared/shared_ring.hpp"
 #include "echobuf/shared/worker_pool.hpp"
 #include "serve_support.hpp"
@@ -68,18 +67,6 @@ TEST(Serve, AThreadThatCannotBeStartedIsAnError) {
       1);
   EXPECT_EQ(
       refuse_each_thread([] { Buffer(prefetched(numbered(kWindow, 4, {2, 1}))); }), 1);
-}
-
-TEST(HelperThread, ThatCannotBeStartedLeavesTheWorkToItsCaller) {
-  HelperThread helper([] { return true; });
-  threads_left = 0;
-  for (int share = 0; share < 2; ++share) {
-    int done = 0;
-    helper.share(5, [&](std::uint64_t) { ++done; });
-    EXPECT_EQ(done, 5);
-  }
-  EXPECT_EQ(threads_left, usable_cores() > 1 ? -1 : 0) << "asked once";
-  threads_left = -1;
 }
 
 }  // namespace

@@ -225,10 +225,8 @@ class OptionTable:
         "int",
         0,
         core="prefetch",
-        doc="batches that a native thread assembles ahead; while a caller waits for "
-        "one of 8 MiB or more, a second thread copies a share of it, where the process "
-        "may use two cores; on a CUDA device, where examples are uploaded ahead "
-        "anyhow, it does nothing.",
+        doc="batches that a native thread assembles ahead; on a CUDA device, where "
+        "examples are uploaded ahead anyhow, it does nothing.",
     )
     drop_last = Option(
         boolean,

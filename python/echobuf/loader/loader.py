@@ -104,10 +104,8 @@ class EchoLoader(DataLoaderLike):
         transform: a mapping from leaves to lists of operations of `echobuf.transforms`,
             which run inside the draw: each echo is augmented anew. It says what batches
             are made of: docs/transforms.md.
-        prefetch: batches that a native thread assembles ahead; while a caller waits for
-            one of 8 MiB or more, a second thread copies a share of it, where the
-            process may use two cores; on a CUDA device, where examples are uploaded
-            ahead anyhow, it does nothing.
+        prefetch: batches that a native thread assembles ahead; on a CUDA device, where
+            examples are uploaded ahead anyhow, it does nothing.
         drop_last: leave out a last batch that is shorter than `batch_size`.
         max_bytes: the most memory that the buffer may take on its device: its ring,
             batches made ahead, and batch memory kept for the next batch. Batches that

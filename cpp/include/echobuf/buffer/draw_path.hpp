@@ -15,7 +15,6 @@
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/draw_or_prepare.hpp"
 #include "echobuf/draw/drawer.hpp"
-#include "echobuf/draw/helper_thread.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/prefetcher.hpp"
 #include "echobuf/options.hpp"
@@ -38,12 +37,9 @@ class DrawPath {
         accounting_(accounting),
         termination_(termination),
         drawer_(std::move(drawer)) {
-    if (options.prefetch == 0 || !drawer_->draws_blocks()) return;
-    // A caller that waits for a batch leaves its core to the thread that helps.
-    helper_ = std::make_unique<HelperThread>([this] { return clock_.waits().any(); });
-    drawer_->use_helper(*helper_);
-    prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
-        options.prefetch, [this](Ahead& ahead) { return make(ahead); });
+    if (options.prefetch > 0 && drawer_->draws_blocks())
+      prefetcher_ = std::make_unique<Prefetcher<Ahead>>(
+          options.prefetch, [this](Ahead& ahead) { return make(ahead); });
   }
 
   bool prefetches() const { return prefetcher_ != nullptr; }
@@ -200,17 +196,15 @@ class DrawPath {
     if (prefetcher_) prefetcher_->filled().notify();
   }
 
-  /// Ends the thread that assembles ahead, and its helper.
+  /// Ends the thread that assembles ahead.
   void stop() {
     if (prefetcher_) prefetcher_->stop();
-    if (helper_) helper_->stop();
   }
 
-  /// In a forked child: the threads are not there to be joined, and the fork may have
+  /// In a forked child: the thread is not there to be joined, and the fork may have
   /// come in the middle of a draw.
   void abandon() {
     static_cast<void>(prefetcher_.release());
-    static_cast<void>(helper_.release());
     static_cast<void>(drawer_.release());
   }
 
@@ -335,7 +329,6 @@ class DrawPath {
   EventCount resumed_;
   DownstreamClock clock_;
 
-  std::unique_ptr<HelperThread> helper_;           // of the thread that follows
   std::unique_ptr<Prefetcher<Ahead>> prefetcher_;  // last: its thread uses the rest
 };
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "echobuf/draw/batch.hpp"
-#include "echobuf/draw/helper_thread.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/schedule/epoch.hpp"
 #include "echobuf/schedule/sweep.hpp"
@@ -62,9 +61,6 @@ class Drawer {
   /// caller's memory alone.
   virtual bool draws_blocks() const { return false; }
   virtual Outcome draw(Batch& /*batch*/, Poll* /*poll*/) { return Outcome::kCapturing; }
-  /// Draws share the copies of large batches with `helper`, which outlives them; such
-  /// draws have no poll.
-  virtual void use_helper(HelperThread& /*helper*/) {}
   /// Copies a batch of `target.count` out of its block.
   virtual void copy_block(const Block& /*block*/, const Target& /*target*/) {}
   /// See RowsOut; for any thread.

@@ -9,16 +9,13 @@
 
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/gather.hpp"
-#include "echobuf/draw/helper_thread.hpp"
 #include "echobuf/draw/info_leaves.hpp"
 #include "echobuf/draw/part.hpp"
 #include "echobuf/draw/places_ahead.hpp"
-#include "echobuf/draw/side_by_side.hpp"
 #include "echobuf/draw/transformed_leaves.hpp"
 #include "echobuf/options.hpp"
 #include "echobuf/schedule/permutation.hpp"
 #include "echobuf/schedule/permutation_range.hpp"
-#include "echobuf/sizes.hpp"
 #include "echobuf/status.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/store/slots.hpp"
@@ -39,8 +36,6 @@ class HostDraw {
         infos_(batch, versions) {}
 
   const BatchLayout& batch() const { return batch_; }
-
-  void use_helper(HelperThread& helper) { helper_ = &helper; }
 
   /// Draws a part into `target`, behind the examples that it has, and counts those of
   /// the part. False if the poll said stop.
@@ -81,28 +76,24 @@ class HostDraw {
   static constexpr std::size_t kExpected = 16;         // records
   static constexpr std::size_t kExpectedBytes = 2048;  // as many misses as a core has
 
-  // Half a millisecond: to wake a thread takes a tenth of that.
-  static constexpr std::size_t kShareFrom = std::size_t{8} << 20;
-  static constexpr std::size_t kRunBytes = std::size_t{512} << 10;  // at least
-
   const RecordLayout& record() const { return slots_.layout(); }
 
   bool draw_records(const PassPart& part, const SlotView& view, Target& target,
                     Poll* poll) {
     const std::uint64_t row = target.count;
     const std::size_t stride = record().stride();
-    if (helper_ && !poll && transformed_.none() && stride >= kStreamRow &&
-        part.count * stride >= kShareFrom) {
-      share_records(part, view, target);
-      return true;
-    }
     const std::uint64_t chunk =
         std::clamp<std::uint64_t>(PollMeter::kBytes / stride, 1, kGatherChunk);
     std::uint32_t records[kGatherChunk];
     std::uint32_t echoes[kGatherChunk];
     for (std::uint64_t done = 0; done < part.count; done += chunk) {
       const auto count = std::min(chunk, part.count - done);
-      copy_records(part, view, done, count, target, records, echoes);
+      ahead_.write(part, done, count, records);
+      gather_records(copied_, stride, view, records, count, target.leaves, row + done,
+                     stream_);
+      part.echoes_of(records, count, echoes);
+      if (!infos_.none())
+        infos_.write(part, records, echoes, count, target.leaves, row + done);
       if (!meter_.go_on(count * stride, poll)) return false;
       for (std::uint64_t i = 0; i < count && !transformed_.none(); ++i) {
         if (i + 1 < count)
@@ -115,35 +106,6 @@ class HostDraw {
     }
     target.count += part.count;
     return true;
-  }
-
-  /// The same of records that are copied as they are, beside the helper, a run each.
-  void share_records(const PassPart& part, const SlotView& view, Target& target) {
-    const std::uint64_t run = std::min<std::uint64_t>(
-        round_up(kRunBytes / record().stride() + 1, RowsSideBySide::kMost),
-        kGatherChunk);
-    helper_->share((part.count + run - 1) / run, [&](std::uint64_t i) {
-      std::uint32_t records[kGatherChunk];
-      std::uint32_t echoes[kGatherChunk];
-      const std::uint64_t done = i * run;
-      const std::uint64_t count = std::min(run, part.count - done);
-      copy_records(part, view, done, count, target, records, echoes);
-      if (stream_) finish_streaming();
-    });
-    target.count += part.count;
-  }
-
-  /// Copies `count` records of a part, behind the first `done`, and writes their places
-  /// and uses. For two threads at a time, of different records.
-  void copy_records(const PassPart& part, const SlotView& view, std::uint64_t done,
-                    std::uint64_t count, const Target& target, std::uint32_t* records,
-                    std::uint32_t* echoes) const {
-    const std::uint64_t row = target.count + done;
-    ahead_.write(part, done, count, records);
-    gather_records(copied_, record().stride(), view, records, count, target.leaves, row,
-                   stream_);
-    part.echoes_of(records, count, echoes);
-    if (!infos_.none()) infos_.write(part, records, echoes, count, target.leaves, row);
   }
 
   /// The part is one record, and the only one of the batch.
@@ -171,7 +133,6 @@ class HostDraw {
   const InfoLeaves infos_;
   PlacesAhead ahead_;
   PollMeter meter_;
-  HelperThread* helper_ = nullptr;
 };
 
 }  // namespace echobuf

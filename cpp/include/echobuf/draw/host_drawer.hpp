@@ -12,7 +12,6 @@
 #include "echobuf/draw/batch.hpp"
 #include "echobuf/draw/batch_layout.hpp"
 #include "echobuf/draw/batch_pool.hpp"
-#include "echobuf/draw/helper_thread.hpp"
 #include "echobuf/draw/host_draw.hpp"
 #include "echobuf/draw/host_rows_draw.hpp"
 #include "echobuf/draw/part.hpp"
@@ -46,7 +45,6 @@ class HostDrawer final : public Planner<Ring> {
   }
 
   bool draws_blocks() const override { return true; }
-  void use_helper(HelperThread& helper) override { fixed_.use_helper(helper); }
 
   /// Where records expire, those that were left out may fill the ring while a batch is
   /// waited for: draws that are there are taken, and room made.

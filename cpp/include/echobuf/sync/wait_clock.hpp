@@ -63,9 +63,6 @@ class WaitClock {
     peak_.store(0, std::memory_order_relaxed);
   }
 
-  /// Returns whether a thread is in, or was a moment ago.
-  bool any() const { return (word_.load(std::memory_order_relaxed) & kIn) != 0; }
-
   /// Nanoseconds up to now.
   std::int64_t total() const {
     const std::uint64_t word = word_.load(std::memory_order_relaxed);

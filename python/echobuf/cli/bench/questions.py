@@ -214,11 +214,7 @@ BUSY = Question(
 IMAGES = Question(
     "image_batches",
     "batch",
-    (
-        Candidate("streaming copy", f"{_SAMPLING}:StreamingCopy"),
-        *_DRAWS,
-        Candidate("echobuf prefetch=1", f"{_SAMPLING}:Draw", {"prefetch": 1}),
-    ),
+    (Candidate("streaming copy", f"{_SAMPLING}:StreamingCopy"), *_DRAWS),
     reference="streaming copy",
     settings={
         "fields": {"image": [[224, 224, 3], "uint8"]},

@@ -166,9 +166,6 @@ class Ring(Take):
 class Draw:
     """`next_batch()` or, with `"out": true`, `next_batch(out=)`, from a full window.
 
-    `"prefetch"`: batches that are assembled ahead, before the time begins; they are
-    drawn in it, and not counted.
-
     A window, unlike a replay buffer, is not drawn from without end: when its passes are
     drawn, fresh records replace its oldest eighth, outside the timed part.
     """
@@ -190,7 +187,6 @@ class Draw:
             raise ValueError(f"{self.batches} batches are more than one pass")
         if self.window % _PARTS:
             raise ValueError(f"{self.window} records are not {_PARTS} equal segments")
-        self.ahead = settings.get("prefetch", 0)
         self.out = None
         if settings.get("out"):
             self.out = empty_batch(self.records, settings["batch"])
@@ -199,7 +195,6 @@ class Draw:
             batch_size=settings["batch"],
             window=self.window,
             factor=_PARTS,
-            prefetch=self.ahead,
         )
         self.segments = itertools.cycle(range(0, self.window, self.window // _PARTS))
         self.sure = 0  # batches that can be drawn before more must be put
@@ -233,4 +228,4 @@ class Draw:
         next_batch, out = self.buffer.next_batch, self.out
         for _ in range(self.batches):
             next_batch(out)
-        return int(self.batches - self.ahead)
+        return int(self.batches)
