@@ -121,13 +121,33 @@ class Failing(Records):
         return super().__getitem__(index)
 
 
-def test_a_loader_whose_upstream_has_failed_gives_its_window_back():
+class FailingIterator(Records):
+    """An iterator that is no generator: its frame has that of its caller."""
+
+    def __iter__(self):
+        self.index = -1
+        return self
+
+    def __next__(self):
+        self.index += 1
+        if self.index == WINDOW:
+            raise OSError("no such record")
+        return super().__getitem__(self.index)
+
+
+class Misfit(Records):
+    def __getitem__(self, index):
+        item = super().__getitem__(index)
+        return {**item, "x": RECORD[1:]} if index == WINDOW else item
+
+
+@pytest.mark.parametrize("kind", [Failing, FailingIterator, Misfit])
+def test_a_loader_whose_upstream_has_failed_gives_its_window_back(kind):
     with without_collector():
         before = resident_bytes()
-        loader = echobuf.EchoLoader(Failing(), **KWARGS)
+        loader = echobuf.EchoLoader(kind(), **KWARGS)
         with pytest.raises(echobuf.UpstreamError) as caught:
             list(loader)
-        assert isinstance(caught.value.__cause__, OSError)
         del caught, loader
         until(lambda: resident_bytes() - before < NOISE)
 

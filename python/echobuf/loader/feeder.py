@@ -117,8 +117,9 @@ class Feeder(ABC):
         # In this order: a put that the end of the epoch cuts off is then no failure.
         # The term: the thread may have ended by then, and the buffer be in another.
         self.stopped.set()
-        if not self._ended:
-            self._sink.abandon(self._term)
+        sink: Sink | None = self._sink  # none after a failure
+        if not self._ended and sink is not None:
+            sink.abandon(self._term)
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until the thread has ended; Ctrl-C gets through.
@@ -243,7 +244,10 @@ class ItemFeeder(Feeder):
             if not self.stopped.is_set():
                 # A buffer that was left, or whose device is gone, says so itself.
                 with contextlib.suppress(ClosedError, DeviceError):
-                    self._sink.fail(_without_own_frames(error))
+                    self._sink.fail(error)
+                # The ring keeps the error, and that these frames, which let the ring go.
+                self._ended = True
+                self._sink = self._put_all = None  # type: ignore[assignment]
 
     def _note(self, fed: tuple[int, bool, tuple[int, int] | None, Any]) -> Any:
         """Note what the core has put.
@@ -276,11 +280,7 @@ class ItemFeeder(Feeder):
         return unstack(items, first)
 
     def _put_unstacked(self, unstacked: Unstacked) -> Any:
-        """Put examples up to one that the core does not take as it is.
-
-        Returns:
-            The batch of that one, from it on; or the end.
-        """
+        """Put examples up to one to convert; return its batch, or the end."""
         _, has_ended, refused, _ = self._sink.put_all(
             False, self._term, iter(unstacked), _MANY
         )
@@ -302,6 +302,11 @@ class ItemFeeder(Feeder):
         return 0 if self._stacked else self._snapshots.until_next()
 
     def _feed(self, item: Any) -> None:
+        if refused := self._put(item):  # raised where no error of the ring's is handled
+            raise refused
+
+    def _put(self, item: Any) -> UpstreamError | None:
+        """Put an item; return the error for one that does not fit."""
         self._count += 1
         objects: list[Any] = []
         try:
@@ -316,7 +321,7 @@ class ItemFeeder(Feeder):
                 length = length_of(item) if self._stacked else 1
                 item = self._skip(item)
                 if item is None:
-                    return
+                    return None
                 if self._stacked:
                     objects = skip_objects(objects, length, length_of(item))
             self._carry(objects, item)
@@ -325,11 +330,17 @@ class ItemFeeder(Feeder):
         except ItemError:
             raise
         except SpecError as error:
-            raise ItemError(self._does_not_fit(error)) from error.__cause__
+            refused: UpstreamError = ItemError(self._does_not_fit(error))
+            refused.__cause__ = error.__cause__
+            error.__traceback__ = None
+            return refused
         except CapacityError as error:
-            raise UpstreamError(
+            refused = UpstreamError(
                 f"item {self._count - 1} of upstream is too large: {message(error)}"
-            ) from error
+            )
+            refused.__cause__ = error.with_traceback(None)
+            return refused
+        return None
 
     def _carry(self, objects: list[Any], item: Any) -> None:
         """Add the objects of an item that is put next."""
@@ -357,17 +368,6 @@ class ItemFeeder(Feeder):
         cut = min(length, self._skipped)
         self._skipped -= cut
         return skip(item, cut) if cut < length else None
-
-
-def _without_own_frames(error: BaseException) -> BaseException:
-    """Return the error as upstream has raised it.
-
-    The ring keeps it: a frame of ours, which has the ring, would keep both for ever.
-    """
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_frame.f_globals is globals():
-        traceback = traceback.tb_next
-    return error.with_traceback(traceback)
 
 
 def stop_feeding(sink: Sink) -> list[Feeder]:
