@@ -245,7 +245,7 @@ class ItemFeeder(Feeder):
                 # A buffer that was left, or whose device is gone, says so itself.
                 with contextlib.suppress(ClosedError, DeviceError):
                     self._sink.fail(error)
-                # The ring keeps the error, and that these frames, which let the ring go.
+                # The ring keeps the error, and that these frames: they let the ring go.
                 self._ended = True
                 self._sink = self._put_all = None  # type: ignore[assignment]
 
