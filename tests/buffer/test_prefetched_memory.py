@@ -33,5 +33,5 @@ def test_batches_take_no_new_pages_once_some_came(prefetch):
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
     faults_of(100)
-    most = 8 * 32 * SIZE // PAGE  # of the pages of eight batches
+    most = 20 * 32 * SIZE // PAGE  # the pages of twenty batches
     assert faults_of(400) < most

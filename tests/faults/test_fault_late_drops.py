@@ -48,9 +48,9 @@ def test_batches_stay_as_they_are_until_another_thread_drops_them(prefetch):
         batch_bytes = sum(leaf.nbytes for leaf in held[0][0]["body"])
         assert len(held) > 100
         held.clear()
-        # Two idle blocks are kept; those that a thread had made ahead are gone.
+        # Two idle blocks are kept, and as many as a thread makes ahead.
         kept = buffer.stats().bytes_host - before
-        assert kept < 3 * (batch_bytes + 4096)
+        assert kept < (3 + prefetch) * (batch_bytes + 4096)
 
 
 @pytest.mark.parametrize("prefetch", [0, 3])
