@@ -70,8 +70,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   /// Keeps no idle block from now on: the buffer goes, and a caller may hold one of its
   /// batches for long, and with it this pool.
   void close() {
-    keep_.store(0, std::memory_order_seq_cst);
-    give_up_returned();
+    free_list(returned_.exchange(closed(), std::memory_order_acq_rel));
     const std::lock_guard lock(mutex_);
     free_list(std::exchange(idle_, nullptr));
   }
@@ -113,22 +112,25 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
       return;
     }
     if (was_out) held_.fetch_add(memory->bytes(), std::memory_order_relaxed);
-    Memory* const one = memory.release();
-    one->next = returned_.load(std::memory_order_relaxed);
-    while (!returned_.compare_exchange_weak(one->next, one, std::memory_order_seq_cst,
-                                            std::memory_order_relaxed)) {
-    }
-    // Sequentially consistent: a close() that has not seen this block is seen here.
-    if (keep_.load(std::memory_order_seq_cst) == 0) give_up_returned();
+    Memory* last = returned_.load(std::memory_order_relaxed);
+    do {
+      if (last == closed()) {
+        held_.fetch_sub(memory->bytes(), std::memory_order_relaxed);
+        return;
+      }
+      memory->next = last;
+      // Release: what its owner did with the block comes before the next one's use.
+    } while (!returned_.compare_exchange_weak(
+        last, memory.get(), std::memory_order_release, std::memory_order_relaxed));
+    static_cast<void>(memory.release());
   }
 
  private:
-  void give_up_returned() {
-    free_list(returned_.exchange(nullptr, std::memory_order_seq_cst));
-  }
+  /// In place of a list of blocks, after close().
+  Memory* closed() { return reinterpret_cast<Memory*>(this); }
 
   void free_list(Memory* list) {
-    while (list) {
+    while (list && list != closed()) {
       held_.fetch_sub(list->bytes(), std::memory_order_relaxed);
       delete std::exchange(list, list->next);
     }
@@ -138,7 +140,12 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   /// `returned_` all at once, so none can come back between a look and an exchange.
   std::unique_ptr<Memory> take_idle() {
     const std::lock_guard lock(mutex_);
-    if (Memory* const news = returned_.exchange(nullptr, std::memory_order_acquire)) {
+    Memory* news = returned_.load(std::memory_order_relaxed);
+    while (news && news != closed() &&
+           !returned_.compare_exchange_weak(news, nullptr, std::memory_order_acquire,
+                                            std::memory_order_relaxed)) {
+    }
+    if (news && news != closed()) {
       Memory* last = news;
       while (last->next) last = last->next;
       last->next = std::exchange(idle_, news);
@@ -152,7 +159,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
 
   bool keep_one_more() {
     std::size_t count = idle_count_.load(std::memory_order_relaxed);
-    while (count < keep_.load(std::memory_order_relaxed))
+    while (count < keep_)
       if (idle_count_.compare_exchange_weak(count, count + 1,
                                             std::memory_order_relaxed))
         return true;
@@ -160,7 +167,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   }
 
   const std::size_t bytes_;
-  std::atomic<std::size_t> keep_;
+  const std::size_t keep_;
   const Make make_;
   const std::uint32_t generation_ = fork_generation();
   std::atomic<std::size_t> held_{0};
