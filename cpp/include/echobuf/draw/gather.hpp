@@ -160,8 +160,9 @@ inline void gather_records(const std::vector<CopiedField>& fields, std::size_t s
   const std::byte* records[kGatherChunk];
   for (std::size_t i = 0; i < count; ++i)
     records[i] = view.slots + view.slot(order[i]) * stride;
-  const CopiedField* const last = detail::last_large(fields);
-  if (stride >= kSideBySideFrom && last) {
+  const CopiedField* const last =
+      stride >= kSideBySideFrom ? detail::last_large(fields) : nullptr;
+  if (last) {
     detail::gather_large_records(fields, last,
                                  rows_side_by_side(view.capacity * stride), records,
                                  count, leaves, row, stream);
