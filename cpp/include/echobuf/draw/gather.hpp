@@ -31,9 +31,10 @@ inline void prefetch_record(const std::byte* record, std::size_t bytes) {
 
 }  // namespace detail
 
-/// How far ahead records are asked for: far enough to hide a miss behind small copies.
+/// How many records ahead are asked for: 8 KB, or what hides a miss behind the copies of
+/// small ones.
 inline std::size_t prefetch_distance(std::size_t stride) {
-  return stride >= 4096 ? 1 : stride >= 512 ? 4 : 16;
+  return std::clamp<std::size_t>((std::size_t{8} << 10) / stride, 1, 24);
 }
 
 namespace detail {

@@ -25,8 +25,8 @@ struct RowsSideBySide {
 
 using CopySideBySide = void (*)(const RowsSideBySide& rows);
 
-/// Records from here on are copied so. Shorter rows are over before a stream is known.
-inline constexpr std::size_t kSideBySideFrom = 2048;
+/// Records from here on are copied so; shorter ones are asked for whole instead.
+inline constexpr std::size_t kSideBySideFrom = 1024 + 1;
 
 /// How many at a time, out of a window of `bytes`. Out of one that the caches hold,
 /// fewer are on their way at once, and targets that lie 4 KB apart push each other out

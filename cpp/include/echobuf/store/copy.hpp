@@ -188,6 +188,8 @@ inline void finish_streaming() {}
 inline void prefetch_for_read(const std::byte* address) {
 #ifdef __GNUC__
   __builtin_prefetch(address, 0, 2);
+  // GCC leaves out calls of functions that prefetch and do nothing else.
+  asm volatile("");
 #else
   (void)address;
 #endif
