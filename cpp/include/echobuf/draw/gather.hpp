@@ -31,8 +31,8 @@ inline void prefetch_record(const std::byte* record, std::size_t bytes) {
 
 }  // namespace detail
 
-/// How many records ahead are asked for: 8 KB, or what hides a miss behind the copies of
-/// small ones.
+/// How many records ahead are asked for: 8 KB, or what hides a miss behind the copies
+/// of small ones.
 inline std::size_t prefetch_distance(std::size_t stride) {
   return std::clamp<std::size_t>((std::size_t{8} << 10) / stride, 1, 24);
 }

@@ -40,6 +40,12 @@ namespace detail {
 /// The bytes ahead of what is copied that are asked for.
 inline constexpr std::size_t kAhead = 1024;
 
+/// The hardware follows long rows by itself, once their first lines have been asked
+/// for; but not so well where all rows are at one place of their pages.
+inline bool is_followed(std::size_t bytes) {
+  return bytes >= (std::size_t{32} << 10) && bytes % 4096 != 0;
+}
+
 /// `kStream`: targets begin with a whole line. `kCount`: of the rows, or 0 for any.
 /// `copy_lines(to, from)`: copies 128 bytes.
 template <bool kStream, std::size_t kCount, class CopyLines>
@@ -50,6 +56,7 @@ inline void
 copy_lines_of(const RowsSideBySide& rows, CopyLines copy_lines) {
   const std::size_t count = kCount == 0 ? rows.count : kCount;
   const std::size_t bytes = rows.bytes;
+  const bool asks = !is_followed(bytes);
   std::size_t begin[RowsSideBySide::kMost] = {};
   std::size_t latest = 0;
   if constexpr (kStream)
@@ -64,7 +71,7 @@ copy_lines_of(const RowsSideBySide& rows, CopyLines copy_lines) {
       const std::size_t ahead = at + kAhead;
       const std::byte* const asked =
           ahead < bytes ? rows.from[k] + ahead : rows.next[k] + (ahead - bytes);
-      prefetch_two_lines(asked);
+      if (asks || ahead >= bytes) prefetch_two_lines(asked);
       copy_lines(rows.to + k * bytes + at, rows.from[k] + at);
     }
   for (std::size_t k = 0; k < count; ++k) {

@@ -184,10 +184,11 @@ inline void finish_streaming() {}
 #endif
 
 /// Into the second-level cache: the few buffers of the first are what limits a gather
-/// of small records, and they are free again sooner.
+/// of small records, and they are free again sooner. `kLocality` 3: into the first.
+template <int kLocality = 2>
 inline void prefetch_for_read(const std::byte* address) {
 #ifdef __GNUC__
-  __builtin_prefetch(address, 0, 2);
+  __builtin_prefetch(address, 0, kLocality);
   // GCC leaves out calls of functions that prefetch and do nothing else.
   asm volatile("");
 #else

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "echobuf/store/copy.hpp"
 #include "echobuf/store/record.hpp"
 #include "echobuf/transform/image.hpp"
 #include "echobuf/transform/rows.hpp"
@@ -48,13 +49,9 @@ inline void find_runs(const int32_t* source, int32_t count, std::vector<Run>& ru
 /// Asks for what is read a few rows after `bytes` at `row`: the processor itself
 /// follows a stream no further than a page, and not across gaps.
 inline void ask_for(const std::byte* row, std::size_t bytes) {
-#ifdef __GNUC__
   constexpr std::size_t kDistance = 4096;
   for (std::size_t i = 0; i < std::min(bytes, kDistance); i += 64)
-    __builtin_prefetch(row + kDistance + i, 0, 3);
-#else
-  (void)row, (void)bytes;
-#endif
+    prefetch_for_read<3>(row + kDistance + i);
 }
 
 /// Rows of `T`, a channel each, apart from each other and aligned to cache lines.
