@@ -118,14 +118,15 @@ inline const CopiedField* last_large(const std::vector<CopiedField>& fields) {
   return found == fields.rend() ? nullptr : &*found;
 }
 
-/// Copies the fields of `some` records at a time, while the next ones come.
+/// Copies the fields of a few records at a time, while the next ones come.
 inline void gather_large_records(const std::vector<CopiedField>& fields,
-                                 const CopiedField* last, std::size_t some,
+                                 const CopiedField* last,
                                  const std::byte* const* records, std::size_t count,
                                  std::byte* const* leaves, std::size_t row,
                                  bool stream) {
   const CopySideBySide copy = side_by_side(stream);
   RowsSideBySide rows;
+  constexpr std::size_t some = RowsSideBySide::kMost;
   for (std::size_t begin = 0; begin < count; begin += some) {
     rows.count = std::min(some, count - begin);
     for (const CopiedField& field : fields) {
@@ -164,9 +165,7 @@ inline void gather_records(const std::vector<CopiedField>& fields, std::size_t s
   const CopiedField* const last =
       stride >= kSideBySideFrom ? detail::last_large(fields) : nullptr;
   if (last) {
-    detail::gather_large_records(fields, last,
-                                 rows_side_by_side(view.capacity * stride), records,
-                                 count, leaves, row, stream);
+    detail::gather_large_records(fields, last, records, count, leaves, row, stream);
     return;
   }
   const RowCopy large = stream ? streaming_copy() : nullptr;

@@ -28,22 +28,16 @@ using CopySideBySide = void (*)(const RowsSideBySide& rows);
 /// Records from here on are copied so; shorter ones are asked for whole instead.
 inline constexpr std::size_t kSideBySideFrom = 1024 + 1;
 
-/// How many at a time, out of a window of `bytes`. Out of one that the caches hold,
-/// fewer are on their way at once, and targets that lie 4 KB apart push each other out
-/// of the first cache.
-inline std::size_t rows_side_by_side(std::size_t bytes) {
-  return bytes >= kStreamInto ? RowsSideBySide::kMost : RowsSideBySide::kMost / 2;
-}
-
 namespace detail {
 
 /// The bytes ahead of what is copied that are asked for.
 inline constexpr std::size_t kAhead = 1024;
+inline constexpr std::size_t kPage = 4096;
 
 /// The hardware follows long rows by itself, once their first lines have been asked
 /// for; but not so well where all rows are at one place of their pages.
 inline bool is_followed(std::size_t bytes) {
-  return bytes >= (std::size_t{32} << 10) && bytes % 4096 != 0;
+  return bytes >= (std::size_t{32} << 10) && bytes % kPage != 0;
 }
 
 /// `kStream`: targets begin with a whole line. `kCount`: of the rows, or 0 for any.
@@ -80,24 +74,49 @@ copy_lines_of(const RowsSideBySide& rows, CopyLines copy_lines) {
   }
 }
 
-/// With the commonest counts known to the compiler.
+/// The same of rows that are whole pages, through the caches. Their targets, all at one
+/// place of their pages, push each other out of the first cache: so each row is begun a
+/// little further on than the one before it, and what lies before that is copied last.
+template <std::size_t kCount, class CopyLines>
+#ifdef __GNUC__
+__attribute__((always_inline))
+#endif
+inline void
+copy_pages_of(const RowsSideBySide& rows, CopyLines copy_lines) {
+  const std::size_t count = kCount == 0 ? rows.count : kCount;
+  const std::size_t bytes = rows.bytes;
+  std::size_t at[RowsSideBySide::kMost];
+  for (std::size_t k = 0; k < count; ++k) at[k] = k * 128;
+  for (std::size_t done = 0; done < bytes; done += 128)
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::byte* const asked =
+          done + kAhead < bytes ? rows.from[k] : rows.next[k];
+      const std::size_t ahead = at[k] + kAhead;
+      prefetch_two_lines(asked + (ahead < bytes ? ahead : ahead - bytes));
+      copy_lines(rows.to + k * bytes + at[k], rows.from[k] + at[k]);
+      at[k] = at[k] + 128 < bytes ? at[k] + 128 : 0;
+    }
+}
+
+/// Most groups have as many rows as can be, which the compiler knows here.
 template <bool kStream, class CopyLines>
 #ifdef __GNUC__
 __attribute__((always_inline))
 #endif
 inline void
-copy_lines_of(const RowsSideBySide& rows, CopyLines copy_lines) {
+copy_rows_of(const RowsSideBySide& rows, CopyLines copy_lines) {
   constexpr std::size_t kMost = RowsSideBySide::kMost;
+  const bool are_pages = !kStream && rows.bytes % kPage == 0;
   if (rows.count == kMost)
-    copy_lines_of<kStream, kMost>(rows, copy_lines);
-  else if (rows.count == kMost / 2)
-    copy_lines_of<kStream, kMost / 2>(rows, copy_lines);
+    are_pages ? copy_pages_of<kMost>(rows, copy_lines)
+              : copy_lines_of<kStream, kMost>(rows, copy_lines);
   else
-    copy_lines_of<kStream, 0>(rows, copy_lines);
+    are_pages ? copy_pages_of<0>(rows, copy_lines)
+              : copy_lines_of<kStream, 0>(rows, copy_lines);
 }
 
 inline void copy_side_by_side(const RowsSideBySide& rows) {
-  copy_lines_of<false>(
+  copy_rows_of<false>(
       rows, [](std::byte* to, const std::byte* from) { std::memcpy(to, from, 128); });
 }
 
@@ -114,7 +133,7 @@ inline void stream_rows(const RowsSideBySide& rows) {
 template <bool kStream>
 __attribute__((target("avx2"))) inline void copy_side_by_side_avx2(
     const RowsSideBySide& rows) {
-  copy_lines_of<kStream>(rows, copy_two_lines_avx2<kStream>);
+  copy_rows_of<kStream>(rows, copy_two_lines_avx2<kStream>);
 }
 
 #endif
