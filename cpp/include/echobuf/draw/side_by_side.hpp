@@ -74,9 +74,10 @@ copy_lines_of(const RowsSideBySide& rows, CopyLines copy_lines) {
   }
 }
 
-/// The same of rows that are whole pages, through the caches. Their targets, all at one
-/// place of their pages, push each other out of the first cache: so each row is begun a
-/// little further on than the one before it, and what lies before that is copied last.
+/// The same of rows that are whole pages, through the caches, where sources are all at
+/// one place of their pages, too: so many lines at one place push each other out of the
+/// first cache. So each row is begun a little further on than the one before it, and
+/// what lies before that is copied last.
 template <std::size_t kCount, class CopyLines>
 #ifdef __GNUC__
 __attribute__((always_inline))
@@ -106,7 +107,9 @@ __attribute__((always_inline))
 inline void
 copy_rows_of(const RowsSideBySide& rows, CopyLines copy_lines) {
   constexpr std::size_t kMost = RowsSideBySide::kMost;
-  const bool are_pages = !kStream && rows.bytes % kPage == 0;
+  const bool are_pages =
+      !kStream && rows.bytes % kPage == 0 && rows.count > 1 &&
+      static_cast<std::size_t>(rows.from[1] - rows.from[0]) % kPage == 0;
   if (rows.count == kMost)
     are_pages ? copy_pages_of<kMost>(rows, copy_lines)
               : copy_lines_of<kStream, kMost>(rows, copy_lines);
