@@ -1,5 +1,6 @@
 """A DataLoader's examples are put without its batches: what comes is the same."""
 
+import weakref
 from collections import namedtuple
 
 import numpy as np
@@ -13,6 +14,13 @@ import echobuf.torch
 from echobuf.loader import feeder, unstacked
 
 pytestmark = pytest.mark.host
+
+
+@pytest.fixture(autouse=True)
+def few_at_a_time(monkeypatch):
+    """Three of the images below, or an example of more, are made at a time."""
+    monkeypatch.setattr(unstacked, "_TOGETHER", 3 * 56)
+
 
 Pair = namedtuple("Pair", ["x", "y"])
 COUNT, SIZE = 83, 8
@@ -79,9 +87,9 @@ def note_fallbacks(monkeypatch):
     found = []
     stack = unstacked.Unstacked.stack
 
-    def noting(self):
+    def noting(self, example):
         found.append(self.count)
-        return stack(self)
+        return stack(self, example)
 
     monkeypatch.setattr(unstacked.Unstacked, "stack", noting)
     return found
@@ -234,6 +242,56 @@ def test_an_empty_batch_is_refused_as_torch_does(monkeypatch):
     monkeypatch.setattr(feeder, "unstack", lambda items, first: None)
     with pytest.raises(echobuf.UpstreamError, match="index out of range"):
         draw()
+
+
+@pytest.mark.parametrize(("size", "most"), [(8, 64), (9_000, 7), (100_000, 1)])
+def test_few_large_examples_are_made_ahead(monkeypatch, size, most):
+    monkeypatch.undo()
+    alive, found = weakref.WeakSet(), []
+
+    def make(i):
+        found.append(len(alive))
+        made = torch.full((size,), i, dtype=torch.float32)
+        alive.add(made)
+        return made
+
+    upstream = DataLoader(Examples(make), batch_size=64)
+    with echobuf.torch.EchoLoader(upstream, window=64, factor=1) as loader:
+        rows = torch.cat([batch[:, 0] for batch in loader])
+    assert torch.equal(rows.sort().values, torch.arange(COUNT, dtype=torch.float32))
+    assert max(found[64:]) <= most  # the first batch is stacked
+
+
+class Several(Examples):
+    def __init__(self, make):
+        super().__init__(make)
+        self.asked = []
+
+    def __getitems__(self, indices):
+        self.asked.append(len(indices))
+        return [self.make(index) for index in indices]
+
+
+def test_a_dataset_that_makes_whole_batches_does(monkeypatch):
+    dataset = Several(KINDS["pair"])
+    found = drawn(lambda i: None, lambda make: dataset)
+    assert dataset.asked == [8] * 10 + [3] + [8] * 10 + [3]
+    assert_same(found, stacked(monkeypatch, KINDS["pair"]))
+
+
+def test_a_dataset_ends_an_epoch_by_stop_iteration():
+    """As the DataLoader then does, without an error; three were made at a time."""
+
+    def make(i):
+        if i == 21:
+            raise StopIteration
+        return image(i), i
+
+    with pytest.warns(UserWarning, match="an epoch has 83 .* one has had 19"):
+        labels = torch.cat([y for _, y in drawn(make)])
+    counts = torch.bincount(labels, minlength=COUNT)
+    assert set(counts[:18].tolist()) == {4}  # 2 epochs, each used twice
+    assert counts[19:].sum() == 0
 
 
 def test_a_loader_goes_on_in_the_middle_of_an_epoch(monkeypatch):

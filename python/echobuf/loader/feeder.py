@@ -281,7 +281,7 @@ class ItemFeeder(Feeder):
 
     def _put_unstacked(self, unstacked: Unstacked) -> Any:
         """Put examples up to one to convert; return its batch, or the end."""
-        _, has_ended, refused, _ = self._sink.put_all(
+        _, has_ended, refused, example = self._sink.put_all(
             False, self._term, iter(unstacked), _MANY
         )
         self._count += unstacked.count
@@ -291,7 +291,7 @@ class ItemFeeder(Feeder):
         if refused[0] != _core.MISMATCH:
             self._sink.refuse_put(*refused)
         self._count -= 1  # `_feed` counts it
-        return unstacked.stack()
+        return unstacked.stack(example)
 
     def most_at_once(self) -> int:
         """Return how many items may pass that only the core looks at."""
