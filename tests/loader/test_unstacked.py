@@ -1,12 +1,20 @@
 """A DataLoader's examples are put without its batches: what comes is the same."""
 
+import contextlib
 import weakref
 from collections import namedtuple
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    SequentialSampler,
+    default_collate,
+)
 from torch.utils.data._utils import collate
 
 import echobuf
@@ -87,9 +95,9 @@ def note_fallbacks(monkeypatch):
     found = []
     stack = unstacked.Unstacked.stack
 
-    def noting(self, example):
+    def noting(self):
         found.append(self.count)
-        return stack(self, example)
+        return stack(self)
 
     monkeypatch.setattr(unstacked.Unstacked, "stack", noting)
     return found
@@ -169,6 +177,9 @@ BAD = {
     "none": lambda i: (image(i), i if i != 30 else None),
     "rounded": lambda i: (image(i), np.float32(i) if i < 24 else i + 0.1),
     "kinds": lambda i: (image(i), i if i < 24 else float(i)),
+    "text first": lambda i: (image(i), i if i != 24 else "24"),
+    "tuple for a number": lambda i: (image(i), i if i != 30 else image),
+    "tuple for a dict": lambda i: {"x": image(i)} if i != 30 else (image(i), i),
     "yes or no": lambda i: (image(i), i if i < 24 else i % 2 == 0),
 }
 
@@ -292,6 +303,83 @@ def test_a_dataset_ends_an_epoch_by_stop_iteration():
     counts = torch.bincount(labels, minlength=COUNT)
     assert set(counts[:18].tolist()) == {4}  # 2 epochs, each used twice
     assert counts[19:].sum() == 0
+
+
+def test_a_dataset_may_end_an_epoch_in_a_batch_that_is_stacked(monkeypatch):
+    def make(i):
+        if i == 21:
+            raise StopIteration
+        return Pair(image(i), i) if i == 17 else (image(i), i)
+
+    fallbacks = note_fallbacks(monkeypatch)
+    with pytest.warns(UserWarning, match="an epoch has 83 .* one has had 17"):
+        labels = torch.cat([y for _, y in drawn(make)])
+    assert len(fallbacks) == 2
+    assert labels.max() == 16
+
+
+@pytest.mark.parametrize("kind", [list, lambda it: (i for i in it), tuple, np.array])
+def test_indices_of_a_batch_are_of_any_type(monkeypatch, kind):
+    """Those that are made with the examples are made one for one, as in torch."""
+
+    class Sampler:
+        def __iter__(self):
+            for start in range(0, COUNT, SIZE):
+                yield kind([int(i) for i in range(start, min(COUNT, start + SIZE))])
+
+    class Drawn(Sampler):
+        def __iter__(self):
+            for start in range(0, 80, SIZE):
+                yield (start + int(torch.randint(SIZE, ())) for _ in range(SIZE))
+
+    def make(i):
+        return image(i) + torch.rand(()), i
+
+    options = {"batch_size": 1, "batch_sampler": Sampler()}
+    torch.manual_seed(1)
+    found = drawn(make, **options)
+    torch.manual_seed(1)
+    assert_same(found, stacked(monkeypatch, make, **options))
+    options["batch_sampler"] = Drawn()
+    torch.manual_seed(1)
+    found = drawn(make, **options)
+    torch.manual_seed(1)
+    assert_same(found, stacked(monkeypatch, make, **options))
+
+
+def test_a_dataset_of_batches_makes_them():
+    class Batches(Examples):
+        def __getitem__(self, indices):
+            return [image(i) for i in indices]
+
+    batches = BatchSampler(SequentialSampler(range(COUNT)), SIZE, drop_last=False)
+    upstream = DataLoader(
+        Batches(None), batch_size=None, sampler=batches, collate_fn=default_collate
+    )
+    with echobuf.torch.EchoLoader(upstream, window=24, factor=1) as loader:
+        firsts = torch.cat([batch[:, 0, 0] for batch in loader])
+    assert torch.equal(firsts.sort().values, torch.arange(COUNT, dtype=torch.float32))
+
+
+@pytest.mark.parametrize("end", ["break", "error"])
+def test_an_iterator_that_lives_on_gives_batches_again(end):
+    def make(i):
+        return image(1 // (20 - i) if end == "error" else i), i
+
+    batches = iter(DataLoader(Examples(make), batch_size=4))
+
+    class Upstream:
+        def __iter__(self):
+            return batches
+
+    loader = echobuf.torch.EchoLoader(
+        Upstream(), batched=True, batch_size=4, window=4, factor=1
+    )
+    with loader, contextlib.suppress(echobuf.UpstreamError):
+        for _ in loader:
+            if end == "break":
+                break
+    assert [type(leaf) for leaf in next(batches)] == [torch.Tensor] * 2
 
 
 def test_a_loader_goes_on_in_the_middle_of_an_epoch(monkeypatch):

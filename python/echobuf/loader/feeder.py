@@ -281,9 +281,12 @@ class ItemFeeder(Feeder):
 
     def _put_unstacked(self, unstacked: Unstacked) -> Any:
         """Put examples up to one to convert; return its batch, or the end."""
-        _, has_ended, refused, example = self._sink.put_all(
-            False, self._term, iter(unstacked), _MANY
-        )
+        try:
+            _, has_ended, refused, _ = self._sink.put_all(
+                False, self._term, iter(unstacked), _MANY
+            )
+        finally:
+            unstacked.restore()
         self._count += unstacked.count
         if has_ended:
             return _END
@@ -291,7 +294,8 @@ class ItemFeeder(Feeder):
         if refused[0] != _core.MISMATCH:
             self._sink.refuse_put(*refused)
         self._count -= 1  # `_feed` counts it
-        return unstacked.stack(example)
+        batch = unstacked.stack()
+        return _END if batch is None else batch
 
     def most_at_once(self) -> int:
         """Return how many items may pass that only the core looks at."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from echobuf.device_arrays import is_on_device
@@ -62,19 +62,24 @@ class Unstacked:
             if self._batch.count_taken() < self._batch.size:
                 break  # a StopIteration of the dataset's own
 
-    def stack(self, example: Any) -> Any:
-        """Return what is left of the last batch, stacked.
-
-        The DataLoader stacks its batches again.
-
-        Args:
-            example: the one that was taken last.
-        """
+    def restore(self) -> None:
+        """Let the DataLoader stack its batches again."""
         self._fetcher.dataset, self._fetcher.collate_fn = self._made_by
+
+    def stack(self) -> Any:
+        """Return the last batch, stacked, from the example on that was taken last.
+
+        None where the dataset ends the epoch in the middle of it.
+        """
         before = self._batch.count_taken() - 1
         # Those before it are as the first, or they were not put.
-        batch = [*[self._first] * before, example, *self._left]
-        leaves, treespec = flatten(self._made_by[1](batch))
+        batch = [*[self._first] * before, self._batch.last(), *self._left]
+        if len(batch) < self._batch.size:
+            return None
+        stacked = self._made_by[1](batch)
+        if before == 0:
+            return stacked
+        leaves, treespec = flatten(stacked)
         return treespec.unflatten(leaf[before:] for leaf in leaves)
 
 
@@ -94,32 +99,40 @@ class _Batch:
         self.size = 0
         self._dataset = dataset
         self._some = some
-        self._made = 0
-        self._left: Iterator[Any] = iter(())  # of those
+        self._count = 0  # examples that have been made
+        self._made: list[Any] = []  # the last of those
+        self._left: Iterator[Any] = iter(self._made)
 
     def __getitems__(self, indices: Iterable[Any]) -> Iterator[Any]:
-        indices = list(indices)
-        self.size, self._made = len(indices), 0
+        if not isinstance(indices, (list, tuple, range)):
+            # An index may depend on what the dataset does for the one before it.
+            return self.take_made(self._dataset[index] for index in indices)
+        self.size, self._count = len(indices), 0
         starts = range(0, self.size, self._some)
         parts = (indices[start : start + self._some] for start in starts)
         return itertools.chain.from_iterable(map(self._make, parts))
 
-    def _make(self, indices: list[Any]) -> Iterator[Any]:
-        made = [self._dataset[index] for index in indices]
-        self._made += len(made)
-        self._left = iter(made)
+    def _make(self, indices: Sequence[Any]) -> Iterator[Any]:
+        self._made = []  # the memory of those before is free
+        self._made = [self._dataset[index] for index in indices]
+        self._count += len(self._made)
+        self._left = iter(self._made)
         return self._left
 
     def take_made(self, examples: Iterable[Any]) -> Iterator[Any]:
         """Take a batch of which all examples have been made."""
-        made = list(examples)
-        self.size = self._made = len(made)
-        self._left = iter(made)
+        self._made = [*examples]
+        self.size = self._count = len(self._made)
+        self._left = iter(self._made)
         return self._left
 
     def count_taken(self) -> int:
         """Return how many examples were taken."""
-        return self._made - operator.length_hint(self._left)
+        return self._count - operator.length_hint(self._left)
+
+    def last(self) -> Any:
+        """Return the example that was taken last."""
+        return self._made[-1 - operator.length_hint(self._left)]
 
 
 def unstack(items: Iterator[Any], first: Any) -> Unstacked | None:
@@ -174,6 +187,7 @@ def _fetcher_of(items: Iterator[Any]) -> Any:
     of_fetcher = getattr(fetcher, "__dict__", {})
     is_torch_s = (
         _name_of_type(fetcher) in _FETCHERS
+        and of_fetcher.get("auto_collation") is True
         and of_fetcher.get("collate_fn") is default_collate
         and own.get("_pin_memory") is False
         and _METHODS.isdisjoint([*own, *of_fetcher])
