@@ -106,7 +106,7 @@ class _Batch:
     def __getitems__(self, indices: Iterable[Any]) -> Iterator[Any]:
         if not isinstance(indices, (list, tuple, range)):
             # An index may depend on what the dataset does for the one before it.
-            return self.take_made(self._dataset[index] for index in indices)
+            return self.take_made([self._dataset[index] for index in indices])
         self.size, self._count = len(indices), 0
         starts = range(0, self.size, self._some)
         parts = (indices[start : start + self._some] for start in starts)
